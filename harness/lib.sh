@@ -1,0 +1,52 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# What the verbs share: where things are, stage lines, the toolchain root.
+# Every path can be moved by the variable of the same name.
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+UNWIND_CACHE=${UNWIND_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/unwind-lts}
+UNWIND_BUILD=${UNWIND_BUILD:-$top/build}
+UNWIND_ROOT=${UNWIND_ROOT:-$UNWIND_CACHE/root-trixie}
+UNWIND_TREE=${UNWIND_TREE:-$UNWIND_BUILD/tree}
+UNWIND_LOGS=${UNWIND_LOGS:-$UNWIND_BUILD/logs}
+export UNWIND_CACHE UNWIND_BUILD UNWIND_ROOT UNWIND_TREE UNWIND_LOGS
+mkdir -p "$UNWIND_CACHE" "$UNWIND_BUILD" "$UNWIND_LOGS"
+
+verb=${0##*/}
+
+say() { printf '%s: %s\n' "$verb" "$*"; }
+die() { printf '%s: error: %s\n' "$verb" "$*" >&2; exit 1; }
+
+# stage NAME WHAT COMMAND... - one line before, one after; output to NAME.log
+stage() {
+	local what=$2 log=$UNWIND_LOGS/$1.log start=$SECONDS
+	shift 2
+	printf '%s: %s ...\n' "$verb" "$what"
+	if "$@" > "$log" 2>&1 < /dev/null; then
+		printf '%s: %s: done in %d s\n' "$verb" "$what" $((SECONDS - start))
+		return 0
+	fi
+	printf '%s: error: %s failed after %d s, log: %s\n' \
+		"$verb" "$what" $((SECONDS - start)) "$log" >&2
+	[[ -z ${CI:-} ]] || tail -n 40 "$log" >&2
+	return 1
+}
+
+# hash_of FILE... - one hash over names and contents, in a fixed order
+hash_of() {
+	find "$@" -type f -print0 | sort -z | xargs -0 sha256sum |
+		sed "s# $top/# #" | sha256sum | cut -c 1-16
+}
+
+# stamped FILE KEY - true where FILE says that work with this KEY was finished
+stamped() { [[ -e $1 && $(cat "$1") = "$2" ]]; }
+stamp() { printf '%s\n' "$2" > "$1"; }
+
+# in_root COMMAND - run a shell command inside the toolchain root. The mounts
+# live in a private namespace and go away with it, however the command ends.
+in_root() {
+	"$top/harness/enter" "$@"
+}
+
+fragments() { printf "$top/configs/%s.config " "$@"; }
