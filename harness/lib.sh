@@ -50,3 +50,39 @@ in_root() {
 }
 
 fragments() { printf "$top/configs/%s.config " "$@"; }
+
+# host_mirror - the Debian mirror the host's apt uses for its own release
+host_mirror() {
+	# shellcheck disable=SC2016 # apt's own format
+	apt-get indextargets --format '$(CREATED_BY) $(ORIGIN) $(COMPONENT) $(CODENAME) $(REPO_URI)' |
+		awk '$1 == "Packages" && $2 == "Debian" && $3 == "main" &&
+			$4 !~ /-/ && !seen++ { print $5 }'
+}
+
+# base_versions - versions of the base package that apt offers, newest first
+base_package=linux-source-6.12
+base_versions() {
+	apt-cache madison "$base_package" 2> /dev/null | awk '{ print $3 }' | sort -urV
+}
+upstream_of() { local v=${1%%-*}; echo "${v#*:}"; }
+
+# git without the user's configuration, and with the same dates every time
+tgit() {
+	GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null \
+	GIT_COMMITTER_NAME=unwind GIT_COMMITTER_EMAIL=unwind@localhost \
+		git -C "${tgit_dir:-$UNWIND_TREE}" -c safe.directory='*' \
+		-c core.autocrlf=false -c diff.algorithm=myers -c diff.noprefix=false \
+		-c diff.context=3 -c diff.renames=false -c diff.indentHeuristic=true \
+		-c gc.auto=0 -c advice.detachedHead=false "$@"
+}
+
+# series_steps - the patch names in order; series_adds NAME - what it brings
+series=$top/patches/series
+series_steps() { grep -vE '^([[:space:]]|#|$)' "$series" || true; }
+series_adds() {
+	awk -v want="$1" '/^[^ \t#]/ { on = $1 == want }
+		on && $1 == "+" { print $2 }' "$series"
+}
+
+# has_hunks FILE - false for a step that only adds files
+has_hunks() { grep -q '^diff --git ' "$1"; }
