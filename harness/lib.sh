@@ -86,3 +86,12 @@ series_adds() {
 
 # has_hunks FILE - false for a step that only adds files
 has_hunks() { grep -q '^diff --git ' "$1"; }
+
+# series_inputs - what the tree is made from, one "hash path" line each
+series_inputs() {
+	(cd "$top" && {
+		echo patches/series
+		series_steps | sed 's#^#patches/#'
+		awk '$1 == "+" { print $2 }' "$series"
+	} | sort | xargs -d '\n' sha256sum)
+}
