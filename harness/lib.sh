@@ -95,3 +95,4 @@ series_inputs() {
 		awk '$1 == "+" { print $2 }' "$series"
 	} | sort | xargs -d '\n' sha256sum)
 }
+series_unchanged() { [[ -e $1 && $(series_inputs) = "$(cat "$1")" ]]; }

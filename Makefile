@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Front door; the work is done by the scripts in harness/.
+
+CMD ?=
+T ?=
+V ?= 1
+SIGNOFF ?=
+OUT ?= build/series
+
+.PHONY: help tree refresh kernel perf shell run test series prove check bench clean distclean root
+
+help:
+	@echo 'make run              boot the guest, record a program, show its merged stacks'
+	@echo "make run CMD='...'    run any command in the guest"
+	@echo 'make shell            interactive guest'
+	@echo 'make test [T=name]    run all suites, or one'
+	@echo 'make tree             the kernel tree: base plus one commit per step of the series'
+	@echo 'make refresh          write the commits of the tree back to the series'
+	@echo 'make kernel           build the kernel with the series'
+	@echo 'make perf             build perf with the series'
+	@echo 'make bench            count instructions per event, beside base and in-place unwinding'
+	@echo 'make check            is the series in order, does checkpatch agree'
+	@echo "make series [V=n] [SIGNOFF='Name <mail>'] [OUT=dir]"
+	@echo '                      write the series for mailing, with its cover letter'
+	@echo 'make prove            apply, build and check the exported series step by step'
+	@echo 'make clean            delete objects and logs'
+	@echo 'make distclean        delete build/ altogether, tree included (the cache stays)'
+
+root:
+	@harness/toolroot
+
+tree: root
+	@harness/tree
+
+refresh:
+	@harness/refresh
+
+kernel: tree
+	@harness/build feature
+
+perf: tree
+	@harness/build perf
+
+shell: kernel perf
+	@harness/run
+
+run: kernel perf
+	@harness/run $(if $(CMD),'$(subst ','\'',$(CMD))',demo)
+
+test: tree
+	@harness/test $(T)
+
+series: tree
+	@harness/export '$(OUT)' '$(V)' '$(SIGNOFF)'
+
+prove: tree
+	@harness/prove
+
+check: root
+	@harness/check
+
+bench: tree
+	@harness/bench
+
+clean:
+	@harness/clean
+
+distclean:
+	@harness/clean all

@@ -1,0 +1,151 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# check, tree and refresh on a made-up base of three files. Sourced by run,
+# which sets these:
+: "${tmp:?}" "${harness:?}"
+
+repo=$tmp/repo
+export UNWIND_CACHE=$tmp/cache UNWIND_BUILD=$tmp/build UNWIND_LOGS=$tmp/build/logs
+export UNWIND_TREE=$tmp/build/tree
+unset UNWIND_BASE CI
+
+# A base package VERSION whose file "one" starts with EXTRA lines
+base_package() {
+	local dir=$tmp/pkg i
+	rm -rf "$dir"
+	mkdir -p "$dir/src/linux-source-6.12/kernel" "$dir/deb/DEBIAN" "$dir/deb/usr/src" \
+		"$UNWIND_CACHE/base"
+	{
+		for ((i = 0; i < $2; i++)); do echo "extra $i"; done
+		seq 1 40
+	} > "$dir/src/linux-source-6.12/kernel/one"
+	seq 1 10 > "$dir/src/linux-source-6.12/kernel/two"
+	echo '*.o' > "$dir/src/linux-source-6.12/.gitignore"
+	tar -C "$dir/src" -cJf "$dir/deb/usr/src/linux-source-6.12.tar.xz" linux-source-6.12
+	printf 'Package: linux-source-6.12\nVersion: %s\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n' \
+		"$1" > "$dir/deb/DEBIAN/control"
+	dpkg-deb -Znone --build "$dir/deb" "$UNWIND_CACHE/base/linux-source-6.12_$1_all.deb" > /dev/null
+	(cd "$UNWIND_CACHE/base" && sha256sum "linux-source-6.12_$1_all.deb" > "linux-source-6.12_$1_all.deb.sha256")
+}
+
+tree_git() { git -C "$UNWIND_TREE" -c user.name='A Ünther' -c user.email=a@example.org "$@"; }
+snapshot() { (cd "$repo" && find . -path ./.git -prune -o -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum); }
+
+base_package 6.12.900-1 0
+base_package 6.12.901-1 3
+mkdir -p "$repo/patches" "$repo/kernel"
+cp -r "$harness" "$repo/harness"
+git init -q "$repo"
+echo 6.12.900 > "$repo/patches/base"
+: > "$repo/patches/series"
+export UNWIND_BASE=6.12.900
+
+pass tree-of-an-empty-series "$repo/harness/tree"
+
+# Three commits: an edit, an edit with a new executable file, only a new file
+write_history() {
+	sed -i 's/^20$/twenty/' "$UNWIND_TREE/kernel/one"
+	tree_git commit -qam $'kernel/one: Spell out twenty\n\nNumbers up to twelve, and this one.'
+	sed -i 's/^5$/five/' "$UNWIND_TREE/kernel/two"
+	mkdir -p "$UNWIND_TREE/tools"
+	echo run > "$UNWIND_TREE/tools/run.o"
+	chmod +x "$UNWIND_TREE/tools/run.o"
+	tree_git add -Af
+	tree_git commit -qm $'kernel/two: Spell out five; a subject that is long enough to be folded by mail software\n\nBecause of the naïve reader.'
+	echo new > "$UNWIND_TREE/kernel/three"
+	tree_git add -A
+	tree_git commit -qm $'kernel: Add three\n\nOnly a new file.'
+}
+pass commits-in-the-tree write_history
+hash=$(tree_git rev-parse 'HEAD^{tree}')
+pass refresh-writes-patches "$repo/harness/refresh"
+pass check-accepts-what-refresh-wrote "$repo/harness/check" -s
+before=$(snapshot)
+pass second-refresh-changes-nothing "$repo/harness/refresh"
+pass second-refresh-is-byte-identical test "$before" = "$(snapshot)"
+pass series-names-new-files grep -qx '  + tools/run.o' "$repo/patches/series"
+pass no-index-lines bash -c "! grep -rq '^index ' '$repo/patches'"
+rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"
+pass tree-from-nothing "$repo/harness/tree"
+pass same-tree-as-before test "$hash" = "$(tree_git rev-parse 'HEAD^{tree}')"
+pass one-commit-per-step test "$(tree_git rev-list --count base..HEAD)" = 3
+pass subject-survives test "$(tree_git log -1 --format=%s%b HEAD^ | wc -c)" -gt 100
+pass author-survives test "$(tree_git log -1 --format=%an)" = 'A Ünther'
+pass refresh-after-tree "$repo/harness/refresh"
+pass round-trip-is-byte-identical test "$before" = "$(snapshot)"
+
+# Neither side is lost
+cp -r "$repo" "$tmp/saved"
+restore() { rm -rf "$repo" && cp -r "$tmp/saved" "$repo" && rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state" && "$repo/harness/tree" > /dev/null; }
+edit_both() {
+	echo ours > "$repo/kernel/three"
+	echo theirs > "$UNWIND_TREE/kernel/three"
+	tree_git commit -qa --amend --no-edit
+}
+edit_both
+refuse edits-on-both-sides-fails 'nothing written: kernel/three' "$repo/harness/refresh"
+pass edits-on-both-sides-keep-ours grep -qx ours "$repo/kernel/three"
+refuse tree-keeps-unwritten-edits-fails 'edits not written back' "$repo/harness/tree"
+restore
+echo ours > "$repo/kernel/three"
+refuse only-the-repository-changed-fails 'kernel/three' "$repo/harness/refresh"
+pass only-the-repository-changed-keeps grep -qx ours "$repo/kernel/three"
+pass tree-takes-the-new-file "$repo/harness/tree"
+pass tree-has-the-new-file grep -qx ours "$UNWIND_TREE/kernel/three"
+restore
+echo dirt >> "$UNWIND_TREE/kernel/one"
+refuse uncommitted-changes-fails 'uncommitted' "$repo/harness/refresh"
+tree_git commit -qam 'fixup! kernel/one: Spell out twenty'
+refuse fixup-not-squashed-fails 'autosquash' "$repo/harness/refresh"
+restore
+echo more >> "$UNWIND_TREE/tools/run.o"
+tree_git commit -qam $'tools: Change what is new\n\nA second state.'
+refuse new-file-in-two-states-fails 'one final form' "$repo/harness/refresh"
+restore
+
+# Moving the base: an offset is reported, fuzz is refused
+export UNWIND_BASE=6.12.901
+refuse offsets-at-another-base-ok '1 hunks at an offset' \
+	bash -c "'$repo/harness/tree'; exit 1"
+restore
+echo 6.12.901 > "$repo/patches/base"
+rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"
+refuse offset-at-the-named-base-fails 'does not apply exactly' "$repo/harness/tree"
+refuse waits-for-the-step-to-be-resolved 'waits to be resolved' "$repo/harness/tree"
+sed -i 's/^20$/twenty/' "$UNWIND_TREE/kernel/one"
+pass resolved-step-goes-on "$repo/harness/tree" -c
+pass refresh-after-a-base-move "$repo/harness/refresh"
+rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"
+pass tree-after-a-base-move "$repo/harness/tree"
+export UNWIND_BASE=6.12.900
+restore
+sed -i 's/^ 17$/ seventeen/' "$repo/patches/0001-"*
+rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"
+refuse wrong-context-fails 'kernel/one' "$repo/harness/tree"
+restore
+
+# What check must refuse
+broken() { # NAME TEXT COMMAND
+	bash -euc "cd '$repo'; $3"
+	refuse "$1" "$2" "$repo/harness/check" -s
+	rm -rf "$repo"
+	cp -r "$tmp/saved" "$repo"
+}
+broken patch-not-in-series-fails 'not in patches/series' 'cp patches/0001-* patches/0004-x.patch'
+broken patch-missing-fails 'is missing' 'rm patches/0002-*'
+broken prefix-out-of-order-fails 'disagrees' 'sed -i "s/^0003/0007/" patches/series; mv patches/0003-* patches/0007-kernel-add-three.patch'
+broken file-in-no-step-fails 'is in no step' 'echo x > kernel/four'
+broken file-in-two-steps-fails 'more than once' 'echo "  + tools/run.o" >> patches/series'
+broken file-missing-fails 'does not exist' 'rm kernel/three'
+broken patch-creates-file-fails 'creates a file' 'sed -i "s/^--- a.kernel.one/new file mode 100644\n&/" patches/0001-*'
+broken patch-touches-owned-file-fails 'owns' 'sed -i "s#kernel/one#kernel/three#" patches/0001-*'
+broken index-line-fails 'make refresh' 'sed -i "s/^--- a.kernel.one/index 1234567..89abcde 100644\n&/" patches/0001-*'
+broken sign-off-fails 'added at export' 'sed -i "0,/^---/s//Signed-off-by: A <a@b.c>\n---/" patches/0001-*'
+broken no-message-fails 'no message' 'sed -i "/^Numbers/d" patches/0001-*'
+broken stray-series-line-fails 'neither' 'echo "  kernel/three" >> patches/series'
+broken empty-step-fails 'neither hunks nor new files' 'sed -i "/kernel.three/d" patches/series; rm kernel/three'
+
+# The package in the cache is not the one that was downloaded
+echo x >> "$UNWIND_CACHE/base/linux-source-6.12_6.12.900-1_all.deb"
+refuse damaged-package-fails 'damaged' "$repo/harness/fetch"
