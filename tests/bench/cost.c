@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a sample costs: a getppid() loop at a chosen user stack depth under a
+ * raw_syscalls:sys_enter event of every hit. Run it in a guest that counts
+ * instructions as nanoseconds. Prints "mode depth nanoseconds bytes samples",
+ * the last two being what one event left in the ring buffer.
+ */
+#define _GNU_SOURCE
+#include <err.h>
+#include <linux/perf_event.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROUNDS		400
+#define WARM		50
+#define RING_PAGES	2048
+#define DEFER_CALLCHAIN	(1ULL << 38)
+#define DEFER_OUTPUT	(1ULL << 39)
+#define REGS_X86_64	0xff0fffULL
+
+static uint64_t now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+static int tracepoint(void)
+{
+	FILE *f = fopen("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id", "r");
+	int id;
+
+	if (!f || fscanf(f, "%d", &id) != 1)
+		err(1, "raw_syscalls:sys_enter");
+	fclose(f);
+	return id;
+}
+
+static int open_event(const char *mode)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_TRACEPOINT,
+		.size = sizeof(attr),
+		.sample_period = 1,
+		.sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+			       PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN,
+		.disabled = 1,
+		.sample_id_all = 1,
+	};
+	uint64_t *flags = (uint64_t *)&attr + 5;
+	int fd;
+
+	attr.config = tracepoint();
+	if (!strcmp(mode, "defer")) {
+		*flags |= DEFER_CALLCHAIN | DEFER_OUTPUT;
+	} else if (!strcmp(mode, "dwarf")) {
+		attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+		attr.sample_regs_user = REGS_X86_64;
+		attr.sample_stack_user = 8192;
+		attr.exclude_callchain_user = 1;
+	}
+	fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+	if (fd < 0)
+		err(1, "perf_event_open %s", mode);
+	return fd;
+}
+
+static uint64_t loop(int rounds)
+{
+	uint64_t start = now();
+	int i;
+
+	for (i = 0; i < rounds; i++)
+		syscall(SYS_getppid);
+	return now() - start;
+}
+
+static __attribute__((noinline)) uint64_t at_depth(int depth, int rounds)
+{
+	uint64_t t = depth > 1 ? at_depth(depth - 1, rounds) : loop(rounds);
+
+	asm volatile("" : "+r" (t));
+	return t;
+}
+
+static void sample(const char *mode, int depth)
+{
+	struct perf_event_mmap_page *ring;
+	uint64_t before, ns, bytes;
+	int fd;
+
+	if (!strcmp(mode, "off")) {
+		at_depth(depth, WARM);
+		printf("off %d %llu 0\n", depth,
+		       (unsigned long long)at_depth(depth, ROUNDS) / ROUNDS);
+		return;
+	}
+	fd = open_event(mode);
+	ring = mmap(NULL, (RING_PAGES + 1) * 4096UL, PROT_READ | PROT_WRITE,
+		    MAP_SHARED, fd, 0);
+	if (ring == MAP_FAILED)
+		err(1, "mmap");
+	ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+	at_depth(depth, WARM);
+	before = ring->data_head;
+	ns = at_depth(depth, ROUNDS);
+	bytes = ring->data_head - before;
+	ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+	if (bytes + before > ring->data_size)
+		errx(1, "ring buffer too small");
+	printf("%s %d %llu %llu\n", mode, depth, (unsigned long long)ns / ROUNDS,
+	       (unsigned long long)bytes / ROUNDS);
+	close(fd);
+}
+
+static void forks(const char *self, int exec)
+{
+	uint64_t start = 0;
+	int i;
+
+	for (i = -20; i < 100; i++) {
+		pid_t pid;
+
+		if (!i)
+			start = now();
+		pid = fork();
+		if (pid < 0)
+			err(1, "fork");
+		if (!pid) {
+			if (exec)
+				execl(self, self, "exit", NULL);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+	printf("%s 0 %llu 0\n", exec ? "exec" : "fork",
+	       (unsigned long long)(now() - start) / 100);
+}
+
+static void mappings(void)
+{
+	uint64_t start = 0;
+	int i;
+
+	for (i = -50; i < 400; i++) {
+		void *p;
+
+		if (!i)
+			start = now();
+		p = mmap(NULL, 65536, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		munmap(p, 65536);
+	}
+	printf("mmap 0 %llu 0\n", (unsigned long long)(now() - start) / 400);
+}
+
+int main(int argc, char **argv)
+{
+	static const int depths[] = { 1, 10, 60, 100 };
+	unsigned int i;
+	int m;
+
+	if (argc > 1 && !strcmp(argv[1], "exit"))
+		return 0;
+	for (m = 1; m < argc; m++)
+		for (i = 0; i < sizeof(depths) / sizeof(depths[0]); i++)
+			sample(argv[m], depths[i]);
+	forks(argv[0], 0);
+	forks(argv[0], 1);
+	mappings();
+	return 0;
+}
