@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _LINUX_UNWIND_DEFERRED_TYPES_H
+#define _LINUX_UNWIND_DEFERRED_TYPES_H
+
+#include <linux/atomic.h>
+#include <linux/types.h>
+
+/**
+ * struct unwind_cache - The one trace of the current user context of a task
+ * @completed:	Works (by bit of the task's mask) whose callback has returned;
+ *		meaningful only while UNWIND_USED is set in the mask
+ * @nr:		Number of valid @entries
+ * @entries:	User addresses, innermost first
+ *
+ * One page. Written by the owning task alone; read by the same task, by
+ * interrupts and NMIs that hit it, and (@completed only) by
+ * unwind_deferred_cancel() on any CPU.
+ */
+struct unwind_cache {
+	atomic_long_t		completed;
+	unsigned int		nr;
+	unsigned long		entries[];
+};
+
+/**
+ * struct unwind_task_info - Per task state of deferred unwinding
+ * @mask:	UNWIND_PENDING, UNWIND_USED and one bit for each registered work
+ *		that requested a trace; 0 means that there is no user context
+ * @cache:	The trace, NULL until the first unwind of this task
+ * @work:	Runs the unwind; @work.func is NULL while it is not queued
+ * @id:		Names the context; UNWIND_ID_CPU and its neighbours
+ * @timestamp:	local_clock() of the first request of the context, in ns
+ *
+ * @id and @timestamp belong to the context that @mask announces and mean
+ * nothing while @mask is 0. Apart from @mask and the cache's completed bits,
+ * which unwind_deferred_cancel() clears from elsewhere, everything here is
+ * only ever accessed by the task itself and by what interrupts it.
+ */
+struct unwind_task_info {
+	atomic_long_t		mask;
+	struct unwind_cache	*cache;
+	struct callback_head	work;
+	u64			id;
+	u64			timestamp;
+};
+
+#endif /* _LINUX_UNWIND_DEFERRED_TYPES_H */

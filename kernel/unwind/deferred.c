@@ -1,0 +1,793 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred unwinding of user space stacks.
+ *
+ * A request takes a cookie and queues a task_work; the task unwinds its own
+ * user stack on the way back to user space and hands the trace to everybody
+ * who asked. A cookie stands for one *user context*: the user registers as they
+ * are from one entry into the kernel to the next return, unless the kernel
+ * itself replaces them in between (execve, signals, ptrace, uprobes).
+ *
+ * All state hangs off one atomic word per task, unwind_task_info::mask. It is 0
+ * exactly if there is no context. Requests run with interrupts disabled on the
+ * task's own CPU, hence the only party that can get in between two steps of a
+ * request is an NMI, and that always runs to completion. Every step below is
+ * written so that an NMI may come after any instruction.
+ */
+
+#define pr_fmt(fmt) "unwind_deferred: " fmt
+
+#include <linux/cleanup.h>
+#include <linux/cpu.h>
+#include <linux/export.h>
+#include <linux/irqflags.h>
+#include <linux/jump_label.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/perf_event.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task_stack.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/srcu.h>
+#include <linux/task_work.h>
+#include <linux/uaccess.h>
+#include <linux/unwind_deferred.h>
+#include <linux/unwind_user.h>
+#include <linux/workqueue.h>
+#include <kunit/static_stub.h>
+#include <kunit/visibility.h>
+
+#include "deferred.h"
+
+/* Grace before the static key is turned off: profilers come in bursts. */
+#define UNWIND_DISARM_DELAY	HZ
+
+/*
+ * On while somebody is armed, and UNWIND_DISARM_DELAY longer. Written under
+ * unwind_arm_mutex.
+ */
+DEFINE_STATIC_KEY_FALSE(unwind_deferred_key);
+
+/*
+ * True from the last read of the thread flags on the way to user mode until the
+ * next entry from user mode. Written by the CPU itself with interrupts
+ * disabled, and by unwind_key_enable() for all CPUs.
+ */
+DEFINE_PER_CPU(bool, unwind_deferred_closed);
+
+/* Last context counter that was handed out on this CPU; always odd or 0. */
+static DEFINE_PER_CPU(u32, unwind_context_count);
+
+/*
+ * The epoch that contexts are born in; 0 while requests are refused. Written
+ * under unwind_arm_mutex, read locklessly by requests.
+ */
+static u16 unwind_epoch;
+
+/* The epoch before the key was turned off. Protected by unwind_arm_mutex. */
+static u16 unwind_last_epoch;
+
+/*
+ * Number of armed users. Leaves 0 under unwind_arm_mutex; when it is back to 0
+ * the delayed work looks again, under the mutex.
+ */
+static atomic_t unwind_armed = ATOMIC_INIT(0);
+static DEFINE_MUTEX(unwind_arm_mutex);
+
+/*
+ * Registered works by bit, from UNWIND_WORK_SHIFT on; an error pointer keeps the
+ * place of one that is being cancelled. Written under unwind_works_mutex; read
+ * in callbacks under unwind_srcu.
+ */
+static struct unwind_work __rcu *unwind_works[UNWIND_MAX_WORKS];
+static DEFINE_MUTEX(unwind_works_mutex);
+DEFINE_STATIC_SRCU(unwind_srcu);
+
+static void unwind_deferred_task_work(struct callback_head *head);
+
+static bool unwind_context_is_live(const struct unwind_task_info *info,
+				   unsigned long mask, u16 epoch)
+{
+	/*
+	 * A pending context has not been back to user mode since it was born,
+	 * or it would not be pending. Anything else may be a left-over of an
+	 * epoch in which nobody reset it.
+	 */
+	return (mask & UNWIND_PENDING) ||
+	       (mask && unwind_id_epoch(READ_ONCE(info->id)) == epoch);
+}
+
+/**
+ * unwind_context_publish - Make a new context visible to NMIs
+ * @info:	State of the current task, with the id stored
+ * @old:	Mask that the new one replaces; updated when it is another by now
+ * @bits:	The new mask
+ *
+ * On its own so that a test can have an NMI come just before it.
+ *
+ * Context: Interrupts disabled, or NMI.
+ * Return: True if the context is the caller's.
+ */
+VISIBLE_IF_KUNIT
+bool unwind_context_publish(struct unwind_task_info *info, long *old, long bits)
+{
+	KUNIT_STATIC_STUB_REDIRECT(unwind_context_publish, info, old, bits);
+
+	/* Full barrier: an NMI that sees the mask sees the id. */
+	return atomic_long_try_cmpxchg(&info->mask, old, bits);
+}
+EXPORT_SYMBOL_IF_KUNIT(unwind_context_publish);
+
+/**
+ * unwind_context_add - Add bits to the user context, starting one if needed
+ * @info:	State of the current task
+ * @bits:	What to set in the mask; at least one bit
+ * @epoch:	The current epoch
+ *
+ * Context: Interrupts disabled, or NMI.
+ * Return: The mask before; 0 if this call started the context.
+ */
+VISIBLE_IF_KUNIT
+unsigned long unwind_context_add(struct unwind_task_info *info,
+				 unsigned long bits, u16 epoch)
+{
+	u64 id, now;
+	u32 count;
+	long old;
+
+	lockdep_assert(raw_irqs_disabled());
+
+	for (;;) {
+		/*
+		 * Read counter and clock before the mask. An NMI that starts a
+		 * context in between shows in the mask. One that comes later
+		 * computes the very id that is stored below, from the same
+		 * counter; storing it twice does no harm, nor does the time
+		 * of this request, which is the earlier one.
+		 */
+		count = unwind_next_count(this_cpu_read(unwind_context_count));
+		now = local_clock();
+		barrier();
+		old = atomic_long_read(&info->mask);
+
+		if (unwind_context_is_live(info, old, epoch)) {
+			/* Pending since an earlier epoch: it is of this one now. */
+			id = unwind_id_set_epoch(READ_ONCE(info->id), epoch);
+			WRITE_ONCE(info->id, id);
+			if ((old & bits) == bits ||
+			    atomic_long_try_cmpxchg(&info->mask, &old,
+						    old | bits))
+				return old;
+			continue;
+		}
+
+		id = unwind_id_make(raw_smp_processor_id(), count, epoch);
+		WRITE_ONCE(info->id, id);
+		WRITE_ONCE(info->timestamp, now);
+
+		if (unwind_context_publish(info, &old, bits)) {
+			this_cpu_write(unwind_context_count, count);
+			return 0;
+		}
+	}
+}
+EXPORT_SYMBOL_IF_KUNIT(unwind_context_add);
+
+/**
+ * unwind_context_reset - End the user context
+ * @info:	State of the current task
+ *
+ * Context: Any context of the owner. An NMI sees the old context or none.
+ * Return: False if requests are pending: the context stays as it is.
+ */
+VISIBLE_IF_KUNIT
+bool unwind_context_reset(struct unwind_task_info *info)
+{
+	long old = atomic_long_read(&info->mask);
+
+	do {
+		if (old & UNWIND_PENDING)
+			return false;
+	} while (old && !atomic_long_try_cmpxchg(&info->mask, &old, 0));
+
+	return true;
+}
+EXPORT_SYMBOL_IF_KUNIT(unwind_context_reset);
+
+/**
+ * unwind_executed - Has the callback of a work returned in this context?
+ * @info:	State of the current task
+ * @mask:	The mask of a live context
+ * @bit:	The bit of the work
+ *
+ * Context: Any context of the owner.
+ * Return: True if the cached trace is what the work was given.
+ */
+VISIBLE_IF_KUNIT
+bool unwind_executed(const struct unwind_task_info *info, unsigned long mask,
+		     unsigned long bit)
+{
+	/* Without UNWIND_USED the cache, if any, is about an older context. */
+	return (mask & bit) && (mask & UNWIND_USED) &&
+	       (atomic_long_read(&info->cache->completed) & bit);
+}
+EXPORT_SYMBOL_IF_KUNIT(unwind_executed);
+
+static int unwind_queue(struct unwind_task_info *info)
+{
+	int mode = in_nmi() ? TWA_NMI_CURRENT : TWA_RESUME | TWAF_NO_ALLOC;
+	int ret;
+
+	/*
+	 * Still queued: a flush answered the requests it was queued for. It
+	 * has yet to run, and will find the new ones.
+	 */
+	if (info->work.func)
+		return 0;
+
+	info->work.func = unwind_deferred_task_work;
+	ret = task_work_add(current, &info->work, mode);
+	if (WARN_ON_ONCE(ret)) {
+		info->work.func = NULL;
+		atomic_long_set(&info->mask, 0);
+	}
+
+	return ret;
+}
+
+static int unwind_request(struct unwind_task_info *info,
+			  struct unwind_work *work, u64 *cookie)
+{
+	u16 epoch = READ_ONCE(unwind_epoch);
+	int nr = READ_ONCE(work->bit);
+	unsigned long old, bit;
+	int ret;
+
+	/* A cancelled work, nobody armed, or no way to be run in time */
+	if (nr < UNWIND_WORK_SHIFT || !epoch || current->unwind_refuse)
+		return -EINVAL;
+	if (!in_nmi() && raw_cpu_read(unwind_deferred_closed))
+		return -EINVAL;
+
+	bit = BIT(nr);
+	old = atomic_long_read(&info->mask);
+	if (unwind_context_is_live(info, old, epoch)) {
+		if (old & bit)
+			goto out;
+		/* No memory for a trace, see unwind_process() */
+		if ((old & UNWIND_USED) && !info->cache)
+			return -ENOMEM;
+	}
+
+	old = unwind_context_add(info, UNWIND_PENDING | bit, epoch);
+	/* An NMI may have asked for the same work meanwhile. */
+	if (!(old & UNWIND_PENDING)) {
+		ret = unwind_queue(info);
+		if (ret)
+			return ret;
+	}
+out:
+	*cookie = unwind_id_cookie(READ_ONCE(info->id));
+	if (!(old & bit))
+		return 0;
+	return unwind_executed(info, old, bit) ? UNWIND_ALREADY_EXECUTED :
+						 UNWIND_ALREADY_PENDING;
+}
+
+/**
+ * unwind_deferred_request - Ask for the user stack of the current task
+ * @work:	A registered work; its callback receives the trace
+ * @cookie:	Where to put the cookie that names the current user context. It
+ *		is the same for all requests of one context, unique in the
+ *		system and never 0; it is 0 after an error.
+ *
+ * If the stack cannot be read later on, the callback runs with an empty trace;
+ * once a request has been accepted it always runs.
+ *
+ * The requester must be armed, see unwind_deferred_arm().
+ *
+ * Context: Any context, NMI included; also under raw spinlocks. Does not
+ *          allocate.
+ * Return:
+ * * %0				- queued, the callback follows
+ * * %UNWIND_ALREADY_PENDING	- requested before by @work in this context, the
+ *				  callback follows or is running
+ * * %UNWIND_ALREADY_EXECUTED	- the callback has returned; the trace can be had
+ *				  from unwind_deferred_cached()
+ * * %-EINVAL			- refused: not a user task or an exiting one, no
+ *				  user registers, a hit in a KVM guest, a
+ *				  cancelled @work, nobody armed, or too late on
+ *				  the way to user mode or in execve()
+ * * %-ENOMEM			- refused: no memory for the trace in this context
+ * * %-EOPNOTSUPP		- the kernel is without CONFIG_UNWIND_USER
+ */
+int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
+{
+	unsigned long flags;
+	int ret;
+
+	*cookie = 0;
+
+	if (!is_user_task(current) || (current->flags & PF_EXITING) ||
+	    !user_mode(task_pt_regs(current)) || perf_guest_state())
+		return -EINVAL;
+
+	/*
+	 * Raw: this may be called by a tracer of the events that the ordinary
+	 * variants emit. The disabled section is also what
+	 * unwind_deferred_cancel() and unwind_disarm() wait for, by
+	 * synchronize_rcu().
+	 */
+	raw_local_irq_save(flags);
+	ret = unwind_request(&current->unwind_info, work, cookie);
+	raw_local_irq_restore(flags);
+
+	return ret;
+}
+EXPORT_SYMBOL_GPL(unwind_deferred_request);
+
+/**
+ * unwind_deferred_cached - Get the complete trace of the current user context
+ * @trace:	Filled in; points into the cache of the task
+ *
+ * For use after unwind_deferred_request() said %UNWIND_ALREADY_EXECUTED. The
+ * trace stays valid while the caller's own context (NMI, interrupt, or the
+ * system call if called in process context) lasts.
+ *
+ * Context: Any context, NMI included.
+ * Return: 0; -ENOENT if there is no complete trace, -EOPNOTSUPP without
+ *         CONFIG_UNWIND_USER. @trace is empty after an error.
+ */
+int unwind_deferred_cached(struct unwind_stacktrace *trace)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+	struct unwind_cache *cache = info->cache;
+
+	trace->nr = 0;
+	trace->entries = NULL;
+
+	if (!cache || !(atomic_long_read(&info->mask) & UNWIND_USED))
+		return -ENOENT;
+
+	trace->nr = cache->nr;
+	trace->entries = cache->entries;
+
+	return 0;
+}
+EXPORT_SYMBOL_GPL(unwind_deferred_cached);
+
+static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
+{
+	struct unwind_cache *cache = info->cache;
+
+	BUILD_BUG_ON(struct_size(cache, entries, UNWIND_MAX_ENTRIES) > 4096);
+
+	if (!cache) {
+		cache = kzalloc(struct_size(cache, entries, UNWIND_MAX_ENTRIES),
+				GFP_KERNEL_ACCOUNT);
+		/* Pairs with the lockless readers: complete before visible. */
+		smp_store_release(&info->cache, cache);
+	}
+
+	return cache;
+}
+
+/**
+ * unwind_user_faultable - Unwind the user stack of the current task now
+ * @trace:	Filled in; points into the cache of the task and is valid until
+ *		the caller returns to user space
+ *
+ * The trace is taken once in a user context; everybody shares it, deferred
+ * requests included.
+ *
+ * Context: Process context, may sleep and take page faults; with page faults
+ *          disabled the trace may be short.
+ * Return: 0, -EINVAL if the current task has no user stack, -ENOMEM, or
+ *         -EOPNOTSUPP without CONFIG_UNWIND_USER. @trace is empty after an
+ *         error.
+ */
+int unwind_user_faultable(struct unwind_stacktrace *trace)
+{
+	struct unwind_task_info *info = &current->unwind_info;
+	u16 epoch = READ_ONCE(unwind_epoch);
+	struct unwind_cache *cache;
+	unsigned long flags;
+
+	might_fault();
+
+	if (!unwind_deferred_cached(trace) &&
+	    unwind_context_is_live(info, atomic_long_read(&info->mask), epoch))
+		return 0;
+
+	trace->nr = 0;
+	trace->entries = NULL;
+
+	if (!is_user_task(current) || !user_mode(task_pt_regs(current)))
+		return -EINVAL;
+
+	cache = unwind_get_cache(info);
+	if (!cache)
+		return -ENOMEM;
+
+	/* Nobody looks at these until UNWIND_USED is set below. */
+	atomic_long_set(&cache->completed, 0);
+	trace->entries = cache->entries;
+	unwind_user(trace, UNWIND_MAX_ENTRIES);
+	cache->nr = trace->nr;
+
+	/* Without requests nor resets there is nothing to share it with. */
+	if (!epoch)
+		return 0;
+
+	raw_local_irq_save(flags);
+	unwind_context_add(info, UNWIND_USED, epoch);
+	raw_local_irq_restore(flags);
+
+	return 0;
+}
+EXPORT_SYMBOL_GPL(unwind_user_faultable);
+
+/*
+ * Answer the requests of the current context, with an empty trace if there is
+ * none to be had or none is wanted (@discard). The latter ends the context.
+ */
+static void unwind_process(struct unwind_task_info *info, bool discard)
+{
+	struct unwind_stacktrace trace = { };
+	struct unwind_work *work;
+	u64 cookie, timestamp;
+	unsigned long todo;
+	unsigned int nr;
+	int srcu_idx;
+	int ret = -EINVAL;
+
+	if (!(atomic_long_read(&info->mask) & UNWIND_PENDING))
+		return;
+
+	/*
+	 * As long as UNWIND_PENDING is set the context cannot be replaced.
+	 * Those who ask before it is cleared are answered here; those who come
+	 * later queue the task_work again.
+	 */
+	cookie = unwind_id_cookie(READ_ONCE(info->id));
+	timestamp = READ_ONCE(info->timestamp);
+
+	if (!discard)
+		ret = unwind_user_faultable(&trace);
+
+	/*
+	 * Without memory there is no place to note whom this answers. So
+	 * refuse all further requests in this context, or an event on the way
+	 * to user mode would have the task unwind for ever.
+	 */
+	if (!ret)
+		todo = atomic_long_fetch_andnot(UNWIND_PENDING, &info->mask);
+	else
+		todo = atomic_long_xchg(&info->mask,
+					ret == -ENOMEM ? UNWIND_USED : 0);
+
+	/* An earlier run in this context has answered some. */
+	if (info->cache && (todo & UNWIND_USED))
+		todo &= ~atomic_long_read(&info->cache->completed);
+
+	srcu_idx = srcu_read_lock(&unwind_srcu);
+
+	for (todo &= UNWIND_WORKS; todo; todo &= todo - 1) {
+		nr = __ffs(todo);
+		work = srcu_dereference(unwind_works[nr - UNWIND_WORK_SHIFT],
+					&unwind_srcu);
+		/* Cancelled since */
+		if (IS_ERR_OR_NULL(work))
+			continue;
+
+		work->func(work, &trace, cookie, timestamp);
+
+		/*
+		 * Only now, or an NMI would be told that the record has been
+		 * written.
+		 */
+		if (info->cache)
+			atomic_long_or(BIT(nr), &info->cache->completed);
+	}
+
+	srcu_read_unlock(&unwind_srcu, srcu_idx);
+}
+
+static void unwind_deferred_task_work(struct callback_head *head)
+{
+	struct unwind_task_info *info;
+
+	info = container_of(head, struct unwind_task_info, work);
+
+	/*
+	 * May be queued again from here on. A request that finds UNWIND_PENDING
+	 * set does not do so, and is answered below.
+	 */
+	WRITE_ONCE(info->work.func, NULL);
+	barrier();
+	unwind_process(info, false);
+}
+
+/* See unwind_deferred_flush() */
+void __unwind_deferred_flush(void)
+{
+	unwind_process(&current->unwind_info, false);
+}
+
+/*
+ * See unwind_deferred_renew(). A work can make a context pending only once, so
+ * the loop is bounded by the number of works.
+ */
+void __unwind_deferred_renew(void)
+{
+	do {
+		unwind_process(&current->unwind_info, false);
+	} while (!unwind_context_reset(&current->unwind_info));
+}
+
+/* See unwind_deferred_discard() */
+void __unwind_deferred_discard(void)
+{
+	do {
+		unwind_process(&current->unwind_info, true);
+	} while (!unwind_context_reset(&current->unwind_info));
+}
+
+/* See unwind_deferred_exit_to_user() */
+void __unwind_deferred_reset(void)
+{
+	unwind_context_reset(&current->unwind_info);
+}
+
+/**
+ * unwind_deferred_exec_begin - The old program of the current task ends
+ *
+ * Answers all requests while the old image is still there. Requests are refused
+ * from here to unwind_deferred_exec_end(): what they would get is neither the
+ * old stack nor the new one.
+ *
+ * Context: Process context, may sleep and take page faults.
+ */
+void unwind_deferred_exec_begin(void)
+{
+	current->unwind_refuse = 1;
+	/* An NMI either sees the bit or has its request answered here. */
+	barrier();
+	unwind_deferred_renew();
+}
+
+/**
+ * unwind_deferred_exec_end - The new memory map is in place, or never will be
+ *
+ * Context: Process context.
+ */
+void unwind_deferred_exec_end(void)
+{
+	barrier();
+	current->unwind_refuse = 0;
+}
+
+/**
+ * unwind_deferred_task_init - Start a new task without what its parent asked
+ * @task:	The child, still invisible to others
+ */
+void unwind_deferred_task_init(struct task_struct *task)
+{
+	memset(&task->unwind_info, 0, sizeof(task->unwind_info));
+	task->unwind_refuse = 0;
+}
+
+/**
+ * unwind_deferred_task_exit - Answer the last requests of an exiting task
+ *
+ * PF_EXITING is set, so no more requests come. A page fault could not be
+ * interrupted by anybody any more, hence the trace ends at the first page that
+ * is not resident.
+ *
+ * Context: Process context, do_exit(), before the task loses its memory map
+ *          and its tracers.
+ */
+void unwind_deferred_task_exit(void)
+{
+	if (likely(!atomic_long_read(&current->unwind_info.mask)))
+		return;
+
+	pagefault_disable();
+	unwind_process(&current->unwind_info, false);
+	pagefault_enable();
+}
+
+/**
+ * unwind_deferred_task_free - Free what unwinding allocated for a task
+ * @task:	A dead task to which there are no more references
+ *
+ * Context: Any context that may free a task.
+ */
+void unwind_deferred_task_free(struct task_struct *task)
+{
+	kfree(task->unwind_info.cache);
+}
+
+/**
+ * unwind_deferred_init - Register a tracer
+ * @work:	Must stay valid until unwind_deferred_cancel() returns
+ * @func:	Called once for each user context in which @work is requested
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -EBUSY if all %UNWIND_MAX_WORKS places are taken, -EOPNOTSUPP
+ *         without CONFIG_UNWIND_USER.
+ */
+int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
+{
+	unsigned int idx;
+
+	work->func = func;
+	WRITE_ONCE(work->bit, -1);
+
+	guard(mutex)(&unwind_works_mutex);
+
+	for (idx = 0; idx < UNWIND_MAX_WORKS; idx++) {
+		if (rcu_access_pointer(unwind_works[idx]))
+			continue;
+
+		rcu_assign_pointer(unwind_works[idx], work);
+		/* Requests may come from here on. */
+		WRITE_ONCE(work->bit, idx + UNWIND_WORK_SHIFT);
+		return 0;
+	}
+
+	return -EBUSY;
+}
+EXPORT_SYMBOL_GPL(unwind_deferred_init);
+
+/* Forget everything that tasks have noted of a work. */
+static void unwind_forget_bit(unsigned long bit)
+{
+	struct task_struct *g, *t;
+	struct unwind_cache *cache;
+
+	guard(rcu)();
+
+	for_each_process_thread(g, t) {
+		atomic_long_andnot(bit, &t->unwind_info.mask);
+		/*
+		 * Pairs with unwind_get_cache(). Freed with the task, which
+		 * takes a grace period once it is off the list.
+		 */
+		cache = smp_load_acquire(&t->unwind_info.cache);
+		if (cache)
+			atomic_long_andnot(bit, &cache->completed);
+	}
+}
+
+/**
+ * unwind_deferred_cancel - Unregister a tracer
+ * @work:	A registered work; nothing happens with any other
+ *
+ * When this returns, @work can no longer be requested nor will it be called;
+ * requests that are pending get no callback.
+ *
+ * Context: Process context, may sleep. Not from a callback.
+ */
+void unwind_deferred_cancel(struct unwind_work *work)
+{
+	int nr;
+
+	guard(mutex)(&unwind_works_mutex);
+
+	nr = work->bit;
+	if (nr < UNWIND_WORK_SHIFT)
+		return;
+
+	/* No new requests; those in flight run with interrupts disabled. */
+	WRITE_ONCE(work->bit, -1);
+	synchronize_rcu();
+
+	/* No new callbacks; wait for the ones that run. */
+	RCU_INIT_POINTER(unwind_works[nr - UNWIND_WORK_SHIFT], ERR_PTR(-EBUSY));
+	synchronize_srcu(&unwind_srcu);
+
+	/* Before somebody else can be given the bit. */
+	unwind_forget_bit(BIT(nr));
+	RCU_INIT_POINTER(unwind_works[nr - UNWIND_WORK_SHIFT], NULL);
+}
+EXPORT_SYMBOL_GPL(unwind_deferred_cancel);
+
+static void unwind_open_cpu(void *unused)
+{
+	raw_cpu_write(unwind_deferred_closed, false);
+}
+
+/*
+ * While the key was off nobody maintained unwind_deferred_closed. A CPU that
+ * takes the IPI is not on its last steps to user mode (interrupts are
+ * disabled there), or has just come from user mode and cleared it already.
+ * For the same reason no CPU is past a hook that it saw as off once this
+ * returns.
+ */
+static void unwind_key_enable(void)
+{
+	unsigned int cpu;
+
+	lockdep_assert_held(&unwind_arm_mutex);
+
+	if (static_key_enabled(&unwind_deferred_key))
+		return;
+
+	static_branch_enable(&unwind_deferred_key);
+
+	guard(cpus_read_lock)();
+	for_each_possible_cpu(cpu) {
+		if (!cpu_online(cpu))
+			per_cpu(unwind_deferred_closed, cpu) = false;
+	}
+	on_each_cpu(unwind_open_cpu, NULL, 1);
+}
+
+static void unwind_disarm(struct work_struct *unused)
+{
+	guard(mutex)(&unwind_arm_mutex);
+
+	/*
+	 * Epochs are not reused: a task that slept for so long might take a
+	 * left-over for its present context. Rather stay on.
+	 */
+	if (atomic_read(&unwind_armed) || unwind_epoch == U16_MAX)
+		return;
+
+	/* Refuse requests, and wait for the ones in flight. */
+	WRITE_ONCE(unwind_epoch, 0);
+	synchronize_rcu();
+	static_branch_disable(&unwind_deferred_key);
+}
+
+static DECLARE_DELAYED_WORK(unwind_disarm_work, unwind_disarm);
+
+/**
+ * unwind_deferred_arm - Announce that requests are going to be made
+ *
+ * The hooks in the entry code are live while there is at least one armed user.
+ * To be called where a tracer is switched on (an event is opened, an option is
+ * set), not where it is registered. Calls nest.
+ *
+ * Context: Process context, may sleep; takes cpu_hotplug_lock.
+ * Return: 0; -EOPNOTSUPP without CONFIG_UNWIND_USER.
+ */
+int unwind_deferred_arm(void)
+{
+	if (atomic_inc_not_zero(&unwind_armed))
+		return 0;
+
+	guard(mutex)(&unwind_arm_mutex);
+
+	if (!unwind_epoch) {
+		/*
+		 * First the hooks, on all CPUs: a context of the new epoch
+		 * must not get past a hook that is still off.
+		 */
+		unwind_key_enable();
+		WRITE_ONCE(unwind_epoch, ++unwind_last_epoch);
+	}
+	atomic_inc(&unwind_armed);
+
+	return 0;
+}
+EXPORT_SYMBOL_GPL(unwind_deferred_arm);
+
+/**
+ * unwind_deferred_disarm - Undo one unwind_deferred_arm()
+ *
+ * Context: Any context but NMI.
+ */
+void unwind_deferred_disarm(void)
+{
+	if (atomic_dec_and_test(&unwind_armed))
+		mod_delayed_work(system_wq, &unwind_disarm_work,
+				 UNWIND_DISARM_DELAY);
+}
+EXPORT_SYMBOL_GPL(unwind_deferred_disarm);

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Unwinding of the current task's user space stack.
+ *
+ * Everything that is read here belongs to user space, which may have made it
+ * up and may change it at any time: a word is read once, checked, and only the
+ * checked value is used. A stack that makes no sense gives a shorter trace.
+ *
+ * The caller of a frame is found by the first of these methods that knows:
+ *
+ *  1. the frame's IP is a signal return trampoline: the registers that the
+ *     kernel saved in the signal frame;
+ *  2. for an exact IP, the code there: a function that has no frame yet, or no
+ *     longer, has its return address at a known place on the stack;
+ *  3. the frame pointer.
+ */
+
+#define pr_fmt(fmt) "unwind_user: " fmt
+
+#include <linux/mm.h>
+#include <linux/ptrace.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task_stack.h>
+#include <linux/uaccess.h>
+#include <linux/unwind_user.h>
+#include <linux/uprobes.h>
+
+#include <asm/unwind_user.h>
+
+/* Frames that are followed with user access enabled once. */
+#define UNWIND_USER_WINDOW	8
+
+/*
+ * Signal frames that one walk passes. Only there may the stack pointer move
+ * down, so it is this what keeps a walk from going in circles for as long as
+ * the trace has room.
+ */
+#define UNWIND_USER_MAX_SIGNALS	16
+
+/* An address that user space can execute, as opposed to one it can make up. */
+static __always_inline bool unwind_user_ip_valid(unsigned long ip)
+{
+	return ip < TASK_SIZE_MAX;
+}
+
+/* Offset in a segment to linear address; @base is not 0 for 32-bit code only. */
+static __always_inline unsigned long
+unwind_user_linear(unsigned long base, unsigned long offset,
+		   const unsigned int word_size)
+{
+	if (word_size == sizeof(u32))
+		return (u32)(base + offset);
+	return offset;
+}
+
+static __always_inline bool
+unwind_user_is_sigreturn(const struct unwind_user_state *state,
+			 unsigned long ip)
+{
+	/* No loop: a function call must not come of it. 0 is in no trace. */
+	BUILD_BUG_ON(UNWIND_USER_SIGRETURNS != 4);
+
+	return ip == state->sigreturn[0] || ip == state->sigreturn[1] ||
+	       ip == state->sigreturn[2] || ip == state->sigreturn[3];
+}
+
+/* Is this return address other than it seems? */
+static __always_inline bool
+unwind_user_is_special(const struct unwind_user_state *state, unsigned long ip)
+{
+	return ip == state->uretprobe || unwind_user_is_sigreturn(state, ip);
+}
+
+/* With page faults disabled nothing can keep a dying task waiting. */
+static __always_inline bool unwind_user_killed(void)
+{
+	return fatal_signal_pending(current) && !pagefault_disabled();
+}
+
+static int unwind_user_read(const struct unwind_user_state *state,
+			    unsigned long sp, unsigned long *val)
+{
+	unsigned long addr;
+
+	addr = unwind_user_linear(state->sp_base, sp, state->word_size);
+	if (state->word_size == sizeof(u32)) {
+		u32 word;
+
+		if (get_user(word, (u32 __user *)addr))
+			return -EFAULT;
+		*val = word;
+		return 0;
+	}
+
+	return get_user(*val, (unsigned long __user *)addr);
+}
+
+/* Move on to the caller of a frame that looks like @frame. */
+static enum unwind_user_status
+unwind_user_step(struct unwind_user_state *state,
+		 const struct unwind_user_frame *frame)
+{
+	unsigned long base = frame->use_fp ? state->fp : state->sp;
+	unsigned long cfa = base + frame->cfa_off;
+	unsigned long fp = state->fp;
+	unsigned long ra;
+
+	if (frame->use_fp && !base)
+		return UNWIND_USER_END;
+	if (base < state->sp || cfa <= state->sp)
+		return UNWIND_USER_CORRUPT;
+	if (cfa & (state->word_size - 1))
+		return UNWIND_USER_CORRUPT;
+
+	if (unwind_user_read(state, cfa + frame->ra_off, &ra))
+		return UNWIND_USER_FAULT;
+	if (frame->fp_off && unwind_user_read(state, cfa + frame->fp_off, &fp))
+		return UNWIND_USER_FAULT;
+	if (!ra)
+		return UNWIND_USER_END;
+
+	ra = unwind_user_linear(state->ip_base, ra, state->word_size);
+	if (ra == state->uretprobe)
+		ra = uprobe_orig_ret_addr(cfa + frame->ra_off);
+	if (!ra || !unwind_user_ip_valid(ra))
+		return UNWIND_USER_CORRUPT;
+
+	state->ip = ra;
+	state->sp = cfa;
+	state->fp = fp;
+	state->topmost = false;
+	return UNWIND_USER_FOUND;
+}
+
+static enum unwind_user_status
+unwind_user_next_fp(struct unwind_user_state *state)
+{
+	const int word_size = state->word_size;
+	const struct unwind_user_frame frame = {
+		.cfa_off	= 2 * word_size,
+		.ra_off		= -word_size,
+		.fp_off		= -2 * word_size,
+		.use_fp		= true,
+	};
+
+	state->type = UNWIND_USER_TYPE_FP;
+	return unwind_user_step(state, &frame);
+}
+
+static enum unwind_user_status
+unwind_user_next_topmost(struct unwind_user_state *state)
+{
+	struct unwind_user_frame frame;
+	enum unwind_user_status status;
+
+	status = arch_unwind_user_topmost(state, &frame);
+	if (status != UNWIND_USER_FOUND)
+		return status;
+
+	state->type = UNWIND_USER_TYPE_ENTRY;
+	return unwind_user_step(state, &frame);
+}
+
+/*
+ * An exact IP can be in code that uprobes brought into the address space. Show
+ * the place in the program that it stands for.
+ */
+static void unwind_user_fix_exact_ip(struct unwind_user_state *state)
+{
+	if (!uprobe_task_active())
+		return;
+
+	state->ip = uprobe_unwind_ip(state->ip);
+	if (state->uretprobe != ULONG_MAX)
+		arch_unwind_user_uretprobe(state);
+}
+
+static enum unwind_user_status
+unwind_user_next_signal(struct unwind_user_state *state)
+{
+	enum unwind_user_status status;
+
+	status = arch_unwind_user_sigframe(state);
+	if (status != UNWIND_USER_FOUND)
+		return status;
+	if (++state->signals > UNWIND_USER_MAX_SIGNALS)
+		return UNWIND_USER_CORRUPT;
+
+	state->type = UNWIND_USER_TYPE_SIGNAL;
+	state->topmost = true;
+	unwind_user_fix_exact_ip(state);
+	if (!unwind_user_ip_valid(state->ip))
+		return UNWIND_USER_CORRUPT;
+	return UNWIND_USER_FOUND;
+}
+
+/*
+ * Move the state to the caller of its frame. Returns false, with the reason in
+ * the state, if there is none.
+ */
+static bool unwind_user_next(struct unwind_user_state *state)
+{
+	enum unwind_user_status status = UNWIND_USER_NO_ANSWER;
+
+	if (unwind_user_killed())
+		status = UNWIND_USER_KILLED;
+
+	if (status == UNWIND_USER_NO_ANSWER &&
+	    (state->topmost || unwind_user_is_sigreturn(state, state->ip)))
+		status = unwind_user_next_signal(state);
+	if (status == UNWIND_USER_NO_ANSWER && state->topmost)
+		status = unwind_user_next_topmost(state);
+	if (status == UNWIND_USER_NO_ANSWER)
+		status = unwind_user_next_fp(state);
+
+	if (status == UNWIND_USER_FOUND)
+		return true;
+
+	state->status = status;
+	state->done = true;
+	return false;
+}
+
+/*
+ * Follow up to @room frame pointers with user access enabled once, and without
+ * a call: what an ordinary frame needs is but two loads and a few compares.
+ *
+ * At the first frame that is not ordinary, for whatever reason, stop without
+ * having touched it: unwind_user_next() finds out what it is.
+ *
+ * Every pointer is masked before it is followed. That is the range check too:
+ * what is out of range becomes the last user address, where two words fault.
+ */
+static __always_inline unsigned int
+unwind_user_fp_window(struct unwind_user_state *state, unsigned long *entries,
+		      unsigned int room, const unsigned int word_size)
+{
+	unsigned long special_min = state->special_min;
+	unsigned long special_len = state->special_max - special_min;
+	unsigned long base = state->sp_base, limit = TASK_SIZE_MAX;
+	unsigned long fp = state->fp, sp = state->sp;
+	unsigned long *entry = entries;
+	const void __user *frame;
+
+	frame = (void __user *)unwind_user_linear(base, fp, word_size);
+	frame = masked_user_access_begin(frame);
+
+	while (fp >= sp && !(fp & (word_size - 1))) {
+		unsigned long next, ip;
+
+		if (word_size == sizeof(u32)) {
+			u32 words[2];
+
+			unsafe_get_user(words[0], (u32 __user *)frame, out);
+			unsafe_get_user(words[1], (u32 __user *)frame + 1, out);
+			next = words[0];
+			ip = words[1];
+			if (!ip)
+				break;
+			ip = unwind_user_linear(state->ip_base, ip, word_size);
+		} else {
+			unsafe_get_user(next, (u64 __user *)frame, out);
+			unsafe_get_user(ip, (u64 __user *)frame + 1, out);
+		}
+
+		/* 0 is the end, what is out of range is no address. */
+		if (ip - 1 >= limit - 1)
+			break;
+		if (unlikely(ip - special_min <= special_len) &&
+		    unwind_user_is_special(state, ip))
+			break;
+
+		*entry++ = ip;
+		sp = fp + 2 * word_size;
+		fp = next;
+		if (entry == entries + room)
+			break;
+
+		frame = (void __user *)unwind_user_linear(base, fp, word_size);
+		frame = mask_user_address(frame);
+	}
+out:
+	user_access_end();
+
+	if (entry > entries) {
+		state->ip = entry[-1];
+		state->sp = sp;
+		state->fp = fp;
+		state->type = UNWIND_USER_TYPE_FP;
+	}
+	return entry - entries;
+}
+
+/*
+ * Do what unwind_user_next() does for as long as it would use the frame pointer
+ * and succeed. The state is that of the last entry then. Returns the number of
+ * entries added, at most @room.
+ */
+static unsigned int unwind_user_fp_run(struct unwind_user_state *state,
+				       unsigned long *entries,
+				       unsigned int room)
+{
+	unsigned int n, chunk, nr = 0;
+
+	do {
+		if (unwind_user_killed())
+			break;
+
+		chunk = min(room - nr, UNWIND_USER_WINDOW);
+		if (state->word_size == sizeof(u32))
+			n = unwind_user_fp_window(state, entries + nr, chunk,
+						  sizeof(u32));
+		else
+			n = unwind_user_fp_window(state, entries + nr, chunk,
+						  sizeof(u64));
+		nr += n;
+	} while (n == chunk && nr < room);
+
+	return nr;
+}
+
+/* Is compared with every return address: find the range once. */
+static void unwind_user_init_special(struct unwind_user_state *state)
+{
+	unsigned long min = ULONG_MAX, max = 0;
+	int i;
+
+	for (i = 0; i < UNWIND_USER_SIGRETURNS; i++) {
+		if (!state->sigreturn[i])
+			continue;
+		min = min(min, state->sigreturn[i]);
+		max = max(max, state->sigreturn[i]);
+	}
+	if (state->uretprobe != ULONG_MAX) {
+		min = min(min, state->uretprobe);
+		max = max(max, state->uretprobe);
+	}
+
+	/* Without any, ULONG_MAX is no valid return address anyway. */
+	state->special_min = min;
+	state->special_max = max(min, max);
+}
+
+/* Set the state to where current left user space. */
+static int unwind_user_start(struct unwind_user_state *state)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+
+	if (!is_user_task(current) || !user_mode(regs))
+		return -EINVAL;
+
+	state->type = UNWIND_USER_TYPE_REGS;
+	state->status = UNWIND_USER_FOUND;
+	state->signals = 0;
+	state->topmost = true;
+	state->done = false;
+	state->uretprobe = ULONG_MAX;
+
+	if (!arch_unwind_user_init(state, regs))
+		return -EINVAL;
+
+	if (uprobe_task_active()) {
+		state->uretprobe = uprobe_get_trampoline_vaddr();
+		unwind_user_fix_exact_ip(state);
+	}
+
+	unwind_user_init_special(state);
+
+	/* The kernel does not show up in a trace, but a vsyscall's caller does. */
+	if (!unwind_user_ip_valid(state->ip) &&
+	    unwind_user_next_topmost(state) != UNWIND_USER_FOUND) {
+		state->status = UNWIND_USER_CORRUPT;
+		state->done = true;
+	}
+	return 0;
+}
+
+/**
+ * unwind_user - Walk the user space stack of the current task
+ * @trace:		Where to put the addresses; @trace->entries is the
+ *			caller's and has room for @max_entries
+ * @max_entries:	Most addresses to store
+ *
+ * The first address is where the task left user space, the others are return
+ * addresses. When the walk passes a signal frame, the return address of the
+ * handler (the signal return trampoline) is followed by the interrupted
+ * instruction. All are linear user space addresses. They are as good as the
+ * stack is: a walk ends where it makes no sense any more.
+ *
+ * Context: Process context. May sleep and take page faults; with page faults
+ *	    disabled the walk ends at the first page that is not present.
+ * Return: 0, or -EINVAL if the task has no user space stack that could be
+ *	   walked (a kernel thread, a user worker, VM86). @trace->nr is valid in
+ *	   either case.
+ */
+int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
+{
+	struct unwind_user_state state;
+	unsigned int nr = 0;
+	int ret;
+
+	might_fault();
+
+	trace->nr = 0;
+	ret = unwind_user_start(&state);
+	if (ret)
+		return ret;
+
+	while (!state.done && nr < max_entries) {
+		trace->entries[nr++] = state.ip;
+
+		if (!state.topmost &&
+		    !unwind_user_is_sigreturn(&state, state.ip))
+			nr += unwind_user_fp_run(&state, &trace->entries[nr],
+						 max_entries - nr);
+		unwind_user_next(&state);
+	}
+
+	trace->nr = nr;
+	return 0;
+}

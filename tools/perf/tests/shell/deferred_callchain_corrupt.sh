@@ -1,0 +1,105 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Deferred user callchains in truncated and corrupted perf.data
+
+# perf may refuse such a file, but it must not crash or hang. Build it with
+# EXTRA_CFLAGS=-fsanitize=address to see more.
+
+set -e
+
+shelldir=$(dirname "$0")
+generator="${shelldir}/lib/deferred_callchain_data.py"
+# More than the default to look for new ways to break it
+seeds=${PERF_TEST_SEEDS:-30}
+
+PYTHON=${PYTHON:-$(command -v python3 || true)}
+if [ -z "${PYTHON}" ]
+then
+  echo "[Skip] no python3 to write perf.data files"
+  exit 2
+fi
+
+tmpdir=$(mktemp -d /tmp/__perf_test.deferred.XXXXX)
+runs=0
+err=0
+
+cleanup() {
+  rm -rf "${tmpdir}"
+  trap - EXIT TERM INT
+}
+
+trap_cleanup() {
+  echo "Unexpected signal in ${FUNCNAME[1]}"
+  cleanup
+  exit 1
+}
+trap trap_cleanup EXIT TERM INT
+
+# Leaks on the way out of an error are no concern here
+export ASAN_OPTIONS="${ASAN_OPTIONS:+${ASAN_OPTIONS}:}detect_leaks=0:exitcode=99"
+
+# survives <description> <perf arguments, with input from stdin>
+survives() {
+  local what="$1" rc=0
+
+  shift
+  runs=$((runs + 1))
+  timeout 60 perf "$@" > "${tmpdir}/out" 2> "${tmpdir}/err" || rc=$?
+  # 124: timed out, above 128: a signal; perf itself exits with errno values, or 255
+  case ${rc} in
+  99|124|132|134|135|136|137|139)
+    echo "${what}: perf $* [Failed] status ${rc}"
+    grep -A 8 "ERROR: AddressSanitizer" "${tmpdir}/err" || true
+    err=1
+    ;;
+  esac
+}
+
+all_tools() {
+  survives "$1" script -i "$2"
+  survives "$1" script --no-merge-callchains -i "$2"
+  survives "$1" script -i - < "$2"
+}
+
+test_truncated() {
+  local kind="$1" file="${tmpdir}/whole.data" cut="${tmpdir}/cut.data" size
+
+  "${PYTHON}" "${generator}" "${kind}" "${file}"
+  size=$(stat -c %s "${file}")
+  while [ "${size}" -gt 0 ]
+  do
+    size=$((size - 31))
+    [ "${size}" -gt 0 ] || break
+    "${PYTHON}" "${generator}" truncate "${file}" "${size}" "${cut}"
+    survives "${kind}, ${size} bytes" script -i "${cut}"
+    survives "${kind}, ${size} bytes" script -i - < "${cut}"
+  done
+}
+
+test_mangled() {
+  local kind="$1" file="${tmpdir}/whole.data" bad="${tmpdir}/bad.data" seed
+
+  "${PYTHON}" "${generator}" "${kind}" "${file}"
+  for seed in $(seq "${seeds}")
+  do
+    "${PYTHON}" "${generator}" mangle "${file}" "${seed}" "${bad}"
+    all_tools "${kind}, seed ${seed}" "${bad}"
+    if [ $((seed % 5)) -eq 0 ]
+    then
+      survives "${kind}, seed ${seed}" report --stdio -i "${bad}"
+      survives "${kind}, seed ${seed}" report -D -i "${bad}"
+      survives "${kind}, seed ${seed}" inject --merge-callchains -i "${bad}" -o "${tmpdir}/inj"
+    fi
+  done
+}
+
+test_truncated merge
+test_truncated merge-pipe
+for kind in merge merge-pipe merge-big-endian invalid missing no-id-all
+do
+  test_mangled "${kind}"
+done
+
+echo "${runs} runs of perf"
+cleanup
+exit ${err}

@@ -1,0 +1,352 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# perf record --call-graph fp,defer
+
+set -e
+
+shelldir=$(dirname "$0")
+# shellcheck source=lib/perf_has_symbol.sh
+. "${shelldir}"/lib/perf_has_symbol.sh
+
+skip_test_missing_symbol leaf
+
+# Built with frame pointers: leaf() loops, called by parent(), called by leafloop()
+workload=(perf test -w leafloop)
+warning="This kernel does not support deferred callchains"
+# Only what is asked for here
+PERF_CONFIG=/dev/null
+export PERF_CONFIG
+
+tmpdir=$(mktemp -d /tmp/__perf_test.deferred.XXXXX)
+data="${tmpdir}/perf.data"
+log="${tmpdir}/log"
+supported=false
+workload_pid=""
+err=0
+
+cleanup() {
+  [ -z "${workload_pid}" ] || kill -KILL "${workload_pid}" 2>/dev/null || true
+  rm -rf "${tmpdir}"
+  trap - EXIT TERM INT
+}
+
+trap_cleanup() {
+  echo "Unexpected signal in ${FUNCNAME[1]}"
+  cleanup
+  exit 1
+}
+trap trap_cleanup EXIT TERM INT
+
+success() {
+  echo "$1 [Success]"
+}
+
+failed() {
+  echo "$1 [Failed${2:+ $2}]"
+  [ ! -e "${log}" ] || tail -n 20 "${log}"
+  err=1
+}
+
+# check <what> <expected> <actual>
+check() {
+  if [ "$2" = "$3" ]
+  then
+    success "$1"
+  else
+    failed "$1" "expected '$2', got '$3'"
+  fi
+}
+
+record() {
+  rm -f "${data}"
+  perf record -o "${data}" "$@" > /dev/null 2> "${log}"
+}
+
+# The first of the samples' callchains that start in leaf() but don't go the right
+# way, or the number of good ones
+leaf_chains() {
+  perf script -F ip,sym "$@" 2>/dev/null | awk '
+	NF == 0 { if (n && f[1] == "leaf") {
+			chain = f[1] " " f[2] " " f[3]
+			if (chain != "leaf parent leafloop" && bad == "") bad = chain
+			good++ }
+		  n = 0; next }
+	{ f[++n] = $2 }
+	END { if (bad != "") print bad; else print (good > 100) ? "ok" : "only " good + 0 }'
+}
+
+# Every sample with a cookie must have got its callchain
+all_merged() {
+  perf report --stats -i "${data}" 2>/dev/null | awk '
+	/^Deferred callchains:/ {
+		seen = 1
+		if ($3 > 0 && $3 == $7 && /, 0 without record$/) print "ok"; else print }
+	END { if (!seen) print "no deferred callchains" }'
+}
+
+attr_bits() {
+  perf evlist -v -i "${data}" 2>/dev/null | awk '
+	/defer_callchain: 1/ { c++ } /defer_output: 1/ { o++ } END { print c + 0, o + 0 }'
+}
+
+test_support() {
+  if ! record --call-graph fp,defer -e task-clock -c 1000000 "${workload[@]}"
+  then
+    echo "[Skip] can't record task-clock with callchains"
+    cleanup
+    exit 2
+  fi
+  if [ "$(attr_bits)" != "0 0" ]
+  then
+    supported=true
+  fi
+}
+
+# Recording must go on as if only "fp" had been asked for, but not tacitly
+check_fallback() {
+  check "$1, warning given once" "1" "$(grep -c "${warning}" "${log}" || true)"
+  check "$1, no deferred callchains" "0 0" "$(attr_bits)"
+  check "$1, callchains taken in place" "ok" "$(leaf_chains -i "${data}")"
+}
+
+# Make this kernel refuse the two bits, as an older one does
+test_missing_support() {
+  cat > "${tmpdir}/refuse.c" <<EOF
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+long syscall(long nr, ...)
+{
+	long (*next)(long, ...) = dlsym(RTLD_NEXT, "syscall");
+	long arg[6];
+	va_list ap;
+	int i;
+
+	va_start(ap, nr);
+	for (i = 0; i < 6; i++)
+		arg[i] = va_arg(ap, long);
+	va_end(ap);
+
+	if (nr == SYS_perf_event_open && ((uint64_t *)arg[0])[5] >> 38) {
+		errno = EINVAL;
+		return -1;
+	}
+	return next(nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+}
+EOF
+  if ! cc -shared -fPIC -o "${tmpdir}/refuse.so" "${tmpdir}/refuse.c" 2>/dev/null
+  then
+    echo "missing support, made up [Skip] no C compiler"
+    return
+  fi
+  if ! LD_PRELOAD="${tmpdir}/refuse.so" \
+	record --call-graph fp,defer -e task-clock,cpu-clock -c 1000000 "${workload[@]}"
+  then
+    failed "missing support, made up" "record"
+    return
+  fi
+  check_fallback "missing support, made up"
+}
+
+test_task() {
+  record --call-graph fp,defer -e task-clock -c 1000000 "${workload[@]}"
+  check "record, one event has both bits" "1 1" "$(attr_bits)"
+  check "record, all merged" "ok" "$(all_merged)"
+  check "script" "ok" "$(leaf_chains -i "${data}")"
+  check "line at the end of record" "1" \
+	"$(grep -c "^\[ perf record: Deferred callchains: .* 0 without record \]" "${log}" || true)"
+
+  record -B --call-graph fp,defer -e task-clock -c 1000000 "${workload[@]}"
+  check "record without build IDs, line at the end" "1" \
+	"$(grep -c "^\[ perf record: Deferred callchains: .* 0 without record \]" "${log}" || true)"
+}
+
+test_events() {
+  record --call-graph fp,defer -e '{task-clock,cpu-clock},context-switches' -c 1000000 \
+	"${workload[@]}"
+  check "three events, all deferred, one output" "3 1" "$(attr_bits)"
+  check "three events, all merged" "ok" "$(all_merged)"
+  check "three events, script" "ok" "$(leaf_chains -i "${data}")"
+}
+
+test_depth() {
+  local max
+
+  record --call-graph fp,defer,2 -e task-clock -c 1000000 "${workload[@]}"
+  max=$(perf script --no-merge-callchains -F ip,sym -i "${data}" 2>/dev/null |
+	awk '/DEFERRED/ { n = 0; rec = 1; next }
+	     NF == 0 { if (rec && n > max) max = n; rec = n = 0; next }
+	     { n++ } END { print max }')
+  check "depth" "2" "${max}"
+}
+
+test_system_wide() {
+  if ! record -a --call-graph fp,defer -e cpu-clock -c 1000000 "${workload[@]}"
+  then
+    echo "system-wide [Skip] not permitted"
+    return
+  fi
+  check "system-wide, callchains and output by different events" "1 1" "$(attr_bits)"
+  check "system-wide, script" "ok" "$(leaf_chains -i "${data}")"
+}
+
+# The task is sampled in a system call that takes it to another CPU
+test_other_cpu() {
+  local stats
+
+  if [ "$(getconf _NPROCESSORS_ONLN)" -lt 2 ] || ! command -v python3 > /dev/null
+  then
+    echo "unrecorded CPU [Skip] no other CPU, or no python3"
+    return
+  fi
+  cat > "${tmpdir}/hop.py" <<EOF
+import os
+first, second = sorted(os.sched_getaffinity(0))[:2]
+for i in range(200):
+    os.sched_setaffinity(0, {first})
+    os.sched_setaffinity(0, {second})
+EOF
+  if ! record -C 0 --call-graph fp,defer -e context-switches -c 1 \
+	python3 "${tmpdir}/hop.py"
+  then
+    echo "unrecorded CPU [Skip] not permitted"
+    return
+  fi
+  stats=$(perf report --stats -i "${data}" 2>/dev/null | grep "^Deferred callchains:")
+  # Whether the record gets through depends on the kernel, but a reason must be given
+  if echo "${stats}" | grep -q ", 0 without record\|lost or on a CPU that was not recorded"
+  then
+    success "unrecorded CPU"
+  else
+    failed "unrecorded CPU" "${stats}"
+  fi
+}
+
+test_kernel_only() {
+  record --kernel-callchains --call-graph fp,defer -e task-clock -c 1000000 "${workload[@]}"
+  check "no user callchains wanted" "0 0" "$(attr_bits)"
+}
+
+test_config() {
+  cat > "${tmpdir}/config" <<EOF
+[call-graph]
+	record-mode = fp,defer
+EOF
+  PERF_CONFIG="${tmpdir}/config" record -g -e task-clock -c 1000000 "${workload[@]}"
+  check "record-mode in perfconfig" "1 1" "$(attr_bits)"
+}
+
+test_pipe() {
+  perf record -o - --call-graph fp,defer -e task-clock -c 1000000 "${workload[@]}" \
+	2> "${log}" > "${data}"
+  check "pipe, script" "ok" "$(leaf_chains -i - < "${data}")"
+  perf inject -b < "${data}" 2>/dev/null > "${data}.inj"
+  check "pipe, inject -b" "ok" "$(leaf_chains -i - < "${data}.inj")"
+}
+
+test_report() {
+  record --call-graph fp,defer -e task-clock -c 1000000 "${workload[@]}"
+  check "report" "leafloop;parent;leaf" \
+	"$(perf report --stdio --no-children -g folded,caller,count -i "${data}" 2>/dev/null |
+	   grep -o "leafloop;parent;leaf$" | sort -u)"
+  perf inject -b -i "${data}" -o "${data}.inj" 2> "${log}"
+  check "inject -b" "ok" "$(leaf_chains -i "${data}.inj")"
+  perf inject --merge-callchains -i "${data}" -o "${data}.inj" 2> "${log}"
+  check "inject --merge-callchains" "ok" "$(leaf_chains --no-merge-callchains -i "${data}.inj")"
+}
+
+# What perf top shows below leaf()
+top_callers() {
+  awk '/---leaf$/ { getline a; getline b; gsub(/ /, "", a); gsub(/ /, "", b); print a, b; exit }' \
+	"$1"
+}
+
+test_top() {
+  local out="${tmpdir}/top" input="${tmpdir}/input" pid callers=""
+
+  if ! command -v stdbuf > /dev/null
+  then
+    echo "top [Skip] no stdbuf"
+    return
+  fi
+
+  mkfifo "${input}"
+  # Without input, but without reading its end either
+  exec 9<> "${input}"
+  perf test -w leafloop 90 &
+  workload_pid=$!
+  stdbuf -oL perf top --stdio --no-children -d 2 -e cpu-clock -F 100 \
+	--call-graph fp,defer,callee < "${input}" > "${out}" 2> "${log}" 9>&- &
+  pid=$!
+  for _ in $(seq 80)
+  do
+    sleep 1
+    callers=$(top_callers "${out}")
+    [ -z "${callers}" ] || break
+    kill -0 ${pid} 2>/dev/null || break
+  done
+  kill -KILL ${pid} ${workload_pid} 2>/dev/null || true
+  wait 2>/dev/null || true
+  workload_pid=""
+  exec 9>&-
+
+  if ! grep -q "PerfTop" "${out}"
+  then
+    echo "top [Skip] can't run"
+    return
+  fi
+  check "top" "parent leafloop" "${callers}"
+}
+
+test_usage() {
+  local mode
+
+  for mode in dwarf,defer dwarf,8192,defer lbr,defer
+  do
+    if perf record -o /dev/null --call-graph "${mode}" true 2> "${log}" > /dev/null
+    then
+      failed "--call-graph ${mode}" "accepted"
+    elif ! grep -q "callchain: Deferred callchains need frame pointers" "${log}"
+    then
+      failed "--call-graph ${mode}" "no reason given"
+    else
+      success "--call-graph ${mode} refused"
+    fi
+  done
+  for mode in fp,later fp,defer,2,3 defer
+  do
+    if perf record -o /dev/null --call-graph "${mode}" true 2> "${log}" > /dev/null
+    then
+      failed "--call-graph ${mode}" "accepted"
+    else
+      success "--call-graph ${mode} refused"
+    fi
+  done
+}
+
+test_usage
+test_support
+if ${supported}
+then
+  test_missing_support
+  test_task
+  test_events
+  test_depth
+  test_system_wide
+  test_other_cpu
+  test_kernel_only
+  test_config
+  test_pipe
+  test_report
+  test_top
+else
+  check_fallback "missing support"
+  echo "deferred callchains [Skip] not supported by this kernel"
+fi
+
+cleanup
+exit ${err}

@@ -1,0 +1,791 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bring samples and their deferred user callchains together.
+ *
+ * A sample with a deferred callchain has only a cookie for its user part. The
+ * callchain itself follows in a PERF_RECORD_CALLCHAIN_DEFERRED with the thread
+ * and the cookie, for all samples of that entry to the kernel. The record can be
+ * in the buffer of another CPU, it can follow hours later if the thread blocks,
+ * it can precede some of its samples, and it can be lost.
+ *
+ * All events of a stream go through deferred_callchains__process(). From the
+ * first sample that lacks its record on they are held back, so that they leave
+ * in the order in which they came; everything else passes at once. Whoever
+ * resolves addresses or computes times then sees mmaps, forks and context
+ * switches exactly as if the callchain had been in the sample. See struct
+ * deferred_limits for what happens when that takes too long.
+ *
+ * Contexts, that is one entry of one thread to the kernel, are found by hash.
+ * They live as long as an event waits for them, plus, for those with a record,
+ * until the least recently used have to go.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <linux/hash.h>
+#include <linux/kernel.h>
+#include <linux/list.h>
+#include <linux/perf_event.h>
+#include <linux/string.h>
+#include <linux/time64.h>
+#include <linux/zalloc.h>
+
+#include "callchain.h"
+#include "deferred-callchain.h"
+#include "event.h"
+#include "hashmap.h"
+#include "sample.h"
+
+/*
+ * A file can be read on to its end, and its events stay in memory anyway. What
+ * is held back costs some 100 bytes an event, as much as sorting them did.
+ */
+const struct deferred_limits deferred_limits__file = {
+	.queued	= 256 << 20,
+	.parked	= 64 << 20,
+	.cached	= 64 << 20,
+	.grace	= NSEC_PER_SEC,
+};
+
+/* Someone wants to see the output of a pipe while it runs. */
+const struct deferred_limits deferred_limits__live = {
+	.queued	= 64 << 20,
+	.parked	= 64 << 20,
+	.cached	= 32 << 20,
+	.delay	= NSEC_PER_SEC,
+	.grace	= 100 * NSEC_PER_MSEC,
+};
+
+/* A display that is updated all the time: old news are no news. */
+const struct deferred_limits deferred_limits__top = {
+	.queued	= 32 << 20,
+	.cached	= 16 << 20,
+	.delay	= NSEC_PER_SEC,
+	.grace	= 100 * NSEC_PER_MSEC,
+};
+
+struct deferred_thread {
+	u32				machine_pid;
+	u32				tid;
+	/* The latest one; earlier ones can't get a record any more */
+	struct deferred_context		*current;
+	unsigned int			nr_contexts;
+	bool				exited;
+};
+
+struct deferred_context {
+	struct deferred_thread		*thread;
+	u64				cookie;
+	/* Event time when to stop waiting for the record, or 0 */
+	u64				deadline;
+	/* Events in the queue or parked that belong to this context */
+	unsigned int			nr_held;
+	struct list_head		parked;
+	/* In deferred_callchains.lru, if there is a record and nobody waits */
+	struct list_head		lru;
+	size_t				size;
+	struct ip_callchain		*user;
+};
+
+struct held_event {
+	/* In deferred_callchains.queue or .parked */
+	struct list_head		list;
+	/* In deferred_context.parked */
+	struct list_head		parked;
+	/* NULL if it is only waiting for its turn */
+	struct deferred_context		*context;
+	union perf_event		*event;
+	u64				time;
+	u64				file_offset;
+	const char			*file_path;
+	size_t				size;
+	bool				copied;
+};
+
+struct deferred_callchains {
+	struct deferred_limits		limits;
+	struct deferred_stats		*stats;
+	deferred_deliver_t		deliver;
+	void				*priv;
+	struct hashmap			threads;
+	struct hashmap			contexts;
+	struct list_head		queue;
+	struct list_head		parked;
+	struct list_head		lru;
+	size_t				queued_size;
+	size_t				parked_size;
+	size_t				cached_size;
+	/* The latest time of an event */
+	u64				now;
+	bool				unordered;
+	bool				copy;
+	bool				ignore_tid;
+	/* No more events to come */
+	bool				final;
+};
+
+static size_t thread_hash(long key, void *ctx __maybe_unused)
+{
+	const struct deferred_thread *thread = (void *)key;
+
+	return hash_64(((u64)thread->machine_pid << 32) | thread->tid, 32);
+}
+
+static bool thread_equal(long key1, long key2, void *ctx __maybe_unused)
+{
+	const struct deferred_thread *a = (void *)key1, *b = (void *)key2;
+
+	return a->machine_pid == b->machine_pid && a->tid == b->tid;
+}
+
+static size_t context_hash(long key, void *ctx)
+{
+	const struct deferred_context *context = (void *)key;
+
+	return hash_64(context->cookie, 32) ^ thread_hash((long)context->thread, ctx);
+}
+
+static bool context_equal(long key1, long key2, void *ctx __maybe_unused)
+{
+	const struct deferred_context *a = (void *)key1, *b = (void *)key2;
+
+	return a->cookie == b->cookie && a->thread == b->thread;
+}
+
+struct deferred_callchains *deferred_callchains__new(const struct deferred_limits *limits,
+						     struct deferred_stats *stats,
+						     deferred_deliver_t deliver, void *priv)
+{
+	struct deferred_callchains *dc = zalloc(sizeof(*dc));
+
+	if (!dc)
+		return NULL;
+
+	dc->limits = *limits;
+	dc->stats = stats;
+	dc->deliver = deliver;
+	dc->priv = priv;
+	hashmap__init(&dc->threads, thread_hash, thread_equal, NULL);
+	hashmap__init(&dc->contexts, context_hash, context_equal, NULL);
+	INIT_LIST_HEAD(&dc->queue);
+	INIT_LIST_HEAD(&dc->parked);
+	INIT_LIST_HEAD(&dc->lru);
+	return dc;
+}
+
+/*
+ * Tell whether events are only valid during deferred_callchains__process() and
+ * must be copied to be held back.
+ */
+void deferred_callchains__set_copy(struct deferred_callchains *dc, bool copy)
+{
+	dc->copy = copy;
+}
+
+/*
+ * Tell whether events come in any order. Then seeing another entry of the same
+ * thread does not tell that a record is late.
+ */
+void deferred_callchains__set_unordered(struct deferred_callchains *dc, bool unordered)
+{
+	dc->unordered = unordered;
+}
+
+/*
+ * Without sample_id_all the records don't tell their thread. Cookies are unique
+ * in the whole system, so match by cookie alone then.
+ */
+void deferred_callchains__set_ignore_tid(struct deferred_callchains *dc, bool ignore)
+{
+	dc->ignore_tid = ignore;
+}
+
+static struct deferred_thread *find_thread(struct deferred_callchains *dc,
+					   const struct perf_sample *sample)
+{
+	struct deferred_thread key = {
+		.machine_pid	= sample->machine_pid,
+		.tid		= dc->ignore_tid ? 0 : sample->tid,
+	};
+	struct deferred_thread *thread;
+
+	if (hashmap__find(&dc->threads, &key, &thread))
+		return thread;
+	return NULL;
+}
+
+static struct deferred_thread *findnew_thread(struct deferred_callchains *dc,
+					      const struct perf_sample *sample)
+{
+	struct deferred_thread *thread = find_thread(dc, sample);
+
+	if (thread)
+		return thread;
+
+	thread = zalloc(sizeof(*thread));
+	if (!thread)
+		return NULL;
+
+	thread->machine_pid = sample->machine_pid;
+	thread->tid = dc->ignore_tid ? 0 : sample->tid;
+	if (hashmap__add(&dc->threads, thread, thread)) {
+		free(thread);
+		return NULL;
+	}
+	return thread;
+}
+
+static void put_thread(struct deferred_callchains *dc, struct deferred_thread *thread)
+{
+	if (thread->nr_contexts)
+		return;
+
+	hashmap__delete(&dc->threads, thread, NULL, NULL);
+	free(thread);
+}
+
+/* Stop waiting soon: the record should have been there before now. */
+static void set_deadline(struct deferred_callchains *dc, struct deferred_context *context)
+{
+	if (context && !context->user && !context->deadline && !dc->unordered)
+		context->deadline = dc->now + dc->limits.grace;
+}
+
+static struct deferred_context *findnew_context(struct deferred_callchains *dc,
+						const struct perf_sample *sample)
+{
+	struct deferred_context key = { .cookie = sample->deferred_cookie, };
+	struct deferred_context *context;
+	struct deferred_thread *thread = findnew_thread(dc, sample);
+
+	if (!thread)
+		return NULL;
+
+	key.thread = thread;
+	if (hashmap__find(&dc->contexts, &key, &context))
+		return context;
+
+	context = zalloc(sizeof(*context));
+	if (!context)
+		goto out_put;
+
+	context->thread = thread;
+	context->cookie = sample->deferred_cookie;
+	INIT_LIST_HEAD(&context->lru);
+	INIT_LIST_HEAD(&context->parked);
+	if (hashmap__add(&dc->contexts, context, context)) {
+		free(context);
+		goto out_put;
+	}
+	thread->nr_contexts++;
+	thread->exited = false;
+
+	if (!dc->ignore_tid) {
+		set_deadline(dc, thread->current);
+		thread->current = context;
+	}
+	return context;
+
+out_put:
+	put_thread(dc, thread);
+	return NULL;
+}
+
+static void delete_context(struct deferred_callchains *dc, struct deferred_context *context)
+{
+	struct deferred_thread *thread = context->thread;
+
+	if (!list_empty(&context->lru)) {
+		list_del_init(&context->lru);
+		dc->cached_size -= context->size;
+	}
+	hashmap__delete(&dc->contexts, context, NULL, NULL);
+	if (thread->current == context)
+		thread->current = NULL;
+	thread->nr_contexts--;
+	put_thread(dc, thread);
+	free(context->user);
+	free(context);
+}
+
+/* Nobody waits for @context: keep it for later samples if it has a record. */
+static void cache_context(struct deferred_callchains *dc, struct deferred_context *context)
+{
+	if (context->nr_held)
+		return;
+
+	if (!context->user) {
+		delete_context(dc, context);
+		return;
+	}
+
+	if (list_empty(&context->lru)) {
+		context->size = sizeof(*context) + (context->user->nr + 1) * sizeof(u64);
+		dc->cached_size += context->size;
+	}
+	list_move_tail(&context->lru, &dc->lru);
+
+	while (dc->cached_size > dc->limits.cached) {
+		context = list_first_entry(&dc->lru, struct deferred_context, lru);
+		delete_context(dc, context);
+	}
+}
+
+static void hold_context(struct deferred_callchains *dc, struct deferred_context *context)
+{
+	context->nr_held++;
+	if (!list_empty(&context->lru)) {
+		list_del_init(&context->lru);
+		dc->cached_size -= context->size;
+	}
+}
+
+static void count_sample(struct deferred_callchains *dc, struct deferred_context *context)
+{
+	struct deferred_stats *stats = dc->stats;
+	struct deferred_thread *thread = context->thread;
+
+	if (context->user) {
+		stats->nr_merged++;
+		if (!context->user->nr)
+			stats->nr_empty++;
+	} else if (!dc->ignore_tid && (thread->current != context || thread->exited)) {
+		stats->nr_lost++;
+	} else if (dc->final) {
+		stats->nr_blocked++;
+	} else {
+		stats->nr_late++;
+	}
+}
+
+static int deliver_event(struct deferred_callchains *dc, union perf_event *event,
+			 struct perf_sample *sample, struct deferred_context *context,
+			 u64 file_offset, const char *file_path)
+{
+	if (context)
+		count_sample(dc, context);
+
+	return dc->deliver(dc->priv, event, sample, context ? context->user : NULL,
+			   file_offset, file_path);
+}
+
+static void free_held(struct deferred_callchains *dc, struct held_event *held)
+{
+	struct deferred_context *context = held->context;
+
+	if (context) {
+		context->nr_held--;
+		cache_context(dc, context);
+	}
+	if (held->copied)
+		free(held->event);
+	free(held);
+}
+
+static int deliver_held(struct deferred_callchains *dc, struct held_event *held)
+{
+	int err;
+
+	list_del(&held->list);
+	if (!list_empty(&held->parked)) {
+		list_del(&held->parked);
+		dc->parked_size -= held->size;
+	} else {
+		dc->queued_size -= held->size;
+	}
+
+	err = deliver_event(dc, held->event, NULL, held->context, held->file_offset,
+			    held->file_path);
+	free_held(dc, held);
+	return err;
+}
+
+static int hold_event(struct deferred_callchains *dc, union perf_event *event,
+		      struct perf_sample *sample, struct deferred_context *context,
+		      u64 file_offset, const char *file_path)
+{
+	struct held_event *held = zalloc(sizeof(*held));
+
+	if (!held)
+		return -ENOMEM;
+
+	held->size = sizeof(*held) + (context ? sizeof(*context) : 0);
+	held->event = event;
+	if (dc->copy) {
+		held->event = memdup(event, event->header.size);
+		if (!held->event) {
+			free(held);
+			return -ENOMEM;
+		}
+		held->copied = true;
+		held->size += event->header.size;
+	}
+	held->context = context;
+	held->time = sample->time;
+	held->file_offset = file_offset;
+	held->file_path = file_path;
+	INIT_LIST_HEAD(&held->parked);
+	list_add_tail(&held->list, &dc->queue);
+	dc->queued_size += held->size;
+	if (context)
+		hold_context(dc, context);
+	return 0;
+}
+
+/* Let the stream go on without this sample, which stays for its record. */
+static int park_event(struct deferred_callchains *dc, struct held_event *held)
+{
+	int err = 0;
+
+	list_move_tail(&held->list, &dc->parked);
+	list_add_tail(&held->parked, &held->context->parked);
+	dc->queued_size -= held->size;
+	dc->parked_size += held->size;
+
+	while (!err && dc->parked_size > dc->limits.parked) {
+		held = list_first_entry(&dc->parked, struct held_event, list);
+		err = deliver_held(dc, held);
+	}
+	return err;
+}
+
+static bool must_wait(struct deferred_callchains *dc, const struct held_event *held)
+{
+	const struct deferred_context *context = held->context;
+
+	if (!context || context->user || dc->final)
+		return false;
+
+	return !context->deadline || dc->now < context->deadline;
+}
+
+static bool too_long(struct deferred_callchains *dc, const struct held_event *held)
+{
+	if (dc->queued_size > dc->limits.queued)
+		return true;
+
+	return dc->limits.delay && held->time != -1ULL &&
+	       held->time + dc->limits.delay < dc->now;
+}
+
+static int drain_queue(struct deferred_callchains *dc)
+{
+	int err = 0;
+
+	while (!err && !list_empty(&dc->queue)) {
+		struct held_event *held = list_first_entry(&dc->queue, struct held_event, list);
+
+		if (!must_wait(dc, held))
+			err = deliver_held(dc, held);
+		else if (too_long(dc, held))
+			err = park_event(dc, held);
+		else
+			break;
+	}
+	return err;
+}
+
+static int deliver_parked(struct deferred_callchains *dc, struct deferred_context *context)
+{
+	int err = 0;
+
+	/* The last one may take the context with it */
+	hold_context(dc, context);
+	while (!err && !list_empty(&context->parked)) {
+		struct held_event *held = list_first_entry(&context->parked, struct held_event,
+							   parked);
+
+		err = deliver_held(dc, held);
+	}
+	context->nr_held--;
+	return err;
+}
+
+static int process_record(struct deferred_callchains *dc, struct perf_sample *sample)
+{
+	struct ip_callchain *user = sample->callchain;
+	struct deferred_context *context;
+	int err;
+
+	dc->stats->nr_records++;
+
+	context = findnew_context(dc, sample);
+	if (!context)
+		return -ENOMEM;
+
+	/*
+	 * Several events may have got the record, each up to its own depth:
+	 * take the longest.
+	 */
+	if (!context->user || context->user->nr < user->nr) {
+		hold_context(dc, context);
+		context->nr_held--;
+		user = memdup(user, (user->nr + 1) * sizeof(u64));
+		if (!user) {
+			cache_context(dc, context);
+			return -ENOMEM;
+		}
+		free(context->user);
+		context->user = user;
+	}
+
+	err = deliver_parked(dc, context);
+	cache_context(dc, context);
+	return err;
+}
+
+static void process_exit(struct deferred_callchains *dc, const union perf_event *event,
+			 const struct perf_sample *sample)
+{
+	struct perf_sample key = {
+		.machine_pid	= sample->machine_pid,
+		.tid		= event->fork.tid,
+	};
+	struct deferred_thread *thread;
+
+	if (dc->ignore_tid)
+		return;
+
+	thread = find_thread(dc, &key);
+	if (thread) {
+		thread->exited = true;
+		set_deadline(dc, thread->current);
+	}
+}
+
+static int __process(struct deferred_callchains *dc, union perf_event *event,
+		     struct perf_sample *sample, struct deferred_context *context,
+		     u64 file_offset, const char *file_path)
+{
+	int err;
+
+	if (!list_empty(&dc->queue) || (context && !context->user))
+		return hold_event(dc, event, sample, context, file_offset, file_path);
+
+	/* Delivery must not free the callchain that it uses */
+	if (context)
+		hold_context(dc, context);
+	err = deliver_event(dc, event, sample, context, file_offset, file_path);
+	if (context) {
+		context->nr_held--;
+		cache_context(dc, context);
+	}
+	return err;
+}
+
+/**
+ * deferred_callchains__process - pass one event of the stream
+ * @dc: the stream
+ * @event: the event
+ * @sample: the same, parsed
+ * @file_offset: where it is in its file
+ * @file_path: its file
+ *
+ * Delivers the event, and others before it, or keeps it for later.
+ *
+ * Return: 0, -ENOMEM, or what the delivery returned.
+ */
+int deferred_callchains__process(struct deferred_callchains *dc, union perf_event *event,
+				 struct perf_sample *sample, u64 file_offset,
+				 const char *file_path)
+{
+	struct deferred_context *context = NULL;
+	int err = 0;
+
+	if (sample->time != -1ULL && sample->time > dc->now)
+		dc->now = sample->time;
+
+	switch (event->header.type) {
+	case PERF_RECORD_CALLCHAIN_DEFERRED:
+		err = process_record(dc, sample);
+		if (!err)
+			err = drain_queue(dc);
+		break;
+	case PERF_RECORD_EXIT:
+		process_exit(dc, event, sample);
+		break;
+	case PERF_RECORD_SAMPLE:
+		if (!sample->deferred_callchain)
+			break;
+		dc->stats->nr_samples++;
+		context = findnew_context(dc, sample);
+		if (!context)
+			err = -ENOMEM;
+		break;
+	default:
+		break;
+	}
+
+	if (!err)
+		err = __process(dc, event, sample, context, file_offset, file_path);
+
+	return err ?: drain_queue(dc);
+}
+
+/**
+ * deferred_callchains__flush - the end of the stream
+ * @dc: the stream
+ *
+ * Delivers what is left, in order, without waiting for records any more.
+ *
+ * Return: 0, or what the delivery returned.
+ */
+int deferred_callchains__flush(struct deferred_callchains *dc)
+{
+	int err = 0;
+
+	dc->final = true;
+	while (!err && !list_empty(&dc->parked))
+		err = deliver_held(dc, list_first_entry(&dc->parked, struct held_event, list));
+	if (!err)
+		err = drain_queue(dc);
+	dc->final = false;
+	return err;
+}
+
+void deferred_callchains__delete(struct deferred_callchains *dc)
+{
+	struct held_event *held, *tmp;
+
+	if (!dc)
+		return;
+
+	/* Contexts that nobody waits for need no place in the cache now */
+	dc->limits.cached = 0;
+
+	list_splice_init(&dc->parked, &dc->queue);
+	list_for_each_entry_safe(held, tmp, &dc->queue, list)
+		free_held(dc, held);
+	while (!list_empty(&dc->lru))
+		delete_context(dc, list_first_entry(&dc->lru, struct deferred_context, lru));
+
+	hashmap__clear(&dc->contexts);
+	hashmap__clear(&dc->threads);
+	free(dc);
+}
+
+/* Samples that had to be delivered without user callchain */
+u64 deferred_stats__missing(const struct deferred_stats *stats)
+{
+	return stats->nr_lost + stats->nr_blocked + stats->nr_late;
+}
+
+struct line {
+	char	*buf;
+	size_t	size;
+	int	len;
+};
+
+static void add_figure(struct line *line, const char *before, u64 nr, const char *after)
+{
+	line->len += scnprintf(line->buf + line->len, line->size - line->len, "%s%llu %s",
+			       before, (unsigned long long)nr, after);
+}
+
+/**
+ * deferred_stats__scnprintf - one line for the user
+ * @stats: the figures
+ * @all_cpus: whether all CPUs were recorded
+ * @buf: where to put it
+ * @size: size of @buf
+ *
+ * Return: the length of the line.
+ */
+int deferred_stats__scnprintf(const struct deferred_stats *stats, bool all_cpus,
+			      char *buf, size_t size)
+{
+	struct line line = { .buf = buf, .size = size, };
+	const struct {
+		u64		nr;
+		const char	*text;
+	} reasons[] = {
+		{ stats->nr_lost, all_cpus ? "lost" :
+				  "lost or on a CPU that was not recorded" },
+		{ stats->nr_blocked, "still in the kernel at the end" },
+		{ stats->nr_late, "given up waiting" },
+	};
+	const char *before = " (";
+
+	add_figure(&line, "", stats->nr_samples, "samples");
+	add_figure(&line, ", ", stats->nr_records, "records");
+	add_figure(&line, ", ", stats->nr_merged, "merged");
+	if (stats->nr_empty)
+		add_figure(&line, " (", stats->nr_empty, "empty)");
+
+	add_figure(&line, ", ", deferred_stats__missing(stats), "without record");
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+		if (!reasons[i].nr)
+			continue;
+		add_figure(&line, before, reasons[i].nr, reasons[i].text);
+		before = ", ";
+	}
+	if (deferred_stats__missing(stats))
+		line.len += scnprintf(buf + line.len, size - line.len, ")");
+
+	if (stats->nr_invalid)
+		add_figure(&line, ", ", stats->nr_invalid, "invalid records ignored");
+	return line.len;
+}
+
+/* A value in the range of the context markers would be taken for one. */
+static u64 valid_entries(const struct ip_callchain *user)
+{
+	u64 i;
+
+	for (i = 0; i < user->nr; i++) {
+		if (user->ips[i] >= PERF_CONTEXT_MAX)
+			break;
+	}
+	return i;
+}
+
+/**
+ * sample__merge_deferred_callchain - replace the cookie by the user callchain
+ * @sample: a sample with a deferred callchain
+ * @user: the user callchain, or NULL if there is none
+ *
+ * Without entries in @user, a sample that hit user space still gets the one
+ * frame that is known, its own address. The new callchain belongs to @sample
+ * until sample__free_merged_callchain().
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int sample__merge_deferred_callchain(struct perf_sample *sample,
+				     const struct ip_callchain *user)
+{
+	/* The last two are PERF_CONTEXT_USER_DEFERRED and the cookie */
+	u64 nr_kernel = sample->callchain->nr - 2;
+	u64 nr_user = user ? valid_entries(user) : 0;
+	const u64 *ips = user ? user->ips : NULL;
+	struct ip_callchain *chain;
+
+	if (!nr_user && sample->cpumode == PERF_RECORD_MISC_USER && sample->ip) {
+		nr_user = 1;
+		ips = &sample->ip;
+	}
+
+	chain = malloc(sizeof(*chain) + (nr_kernel + nr_user + 1) * sizeof(u64));
+	if (!chain)
+		return -ENOMEM;
+
+	memcpy(chain->ips, sample->callchain->ips, nr_kernel * sizeof(u64));
+	chain->nr = nr_kernel;
+	if (nr_user) {
+		chain->ips[chain->nr++] = PERF_CONTEXT_USER;
+		memcpy(chain->ips + chain->nr, ips, nr_user * sizeof(u64));
+		chain->nr += nr_user;
+	}
+
+	sample->callchain = chain;
+	sample->merged_callchain = true;
+	sample->deferred_callchain = false;
+	return 0;
+}
+
+void sample__free_merged_callchain(struct perf_sample *sample)
+{
+	if (!sample->merged_callchain)
+		return;
+
+	zfree(&sample->callchain);
+	sample->merged_callchain = false;
+}

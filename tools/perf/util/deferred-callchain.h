@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __PERF_DEFERRED_CALLCHAIN_H
+#define __PERF_DEFERRED_CALLCHAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <linux/types.h>
+
+struct deferred_callchains;
+struct ip_callchain;
+struct perf_sample;
+union perf_event;
+
+/**
+ * struct deferred_stats - what became of the samples with a deferred callchain
+ * @nr_samples: samples whose callchain ends with a cookie
+ * @nr_records: PERF_RECORD_CALLCHAIN_DEFERRED seen
+ * @nr_invalid: records too small for what they claim to have, ignored
+ * @nr_merged: samples that found their record
+ * @nr_empty: those of @nr_merged whose record has no entries
+ * @nr_lost: samples without a record although their thread went on or exited
+ * @nr_blocked: samples of threads that were not seen to leave the kernel
+ * @nr_late: samples that could not wait any longer, see struct deferred_limits
+ *
+ * @nr_samples is the sum of @nr_merged, @nr_lost, @nr_blocked and @nr_late once
+ * everything is delivered.
+ */
+struct deferred_stats {
+	u64	nr_samples;
+	u64	nr_records;
+	u64	nr_invalid;
+	u64	nr_merged;
+	u64	nr_empty;
+	u64	nr_lost;
+	u64	nr_blocked;
+	u64	nr_late;
+};
+
+/**
+ * struct deferred_limits - how much to keep and how long to wait
+ * @queued: bytes of events held back behind a sample without its record
+ * @parked: bytes of samples that wait outside of the stream
+ * @cached: bytes of records kept for samples that come later
+ * @delay: longest time to hold back the stream, in ns of event time; 0: no limit
+ * @grace: how long to wait on for the record of a thread that was seen to have
+ *	   left the kernel or to have exited, in ns of event time
+ *
+ * When @queued or @delay is exceeded the first sample of the stream is parked:
+ * it will be delivered as soon as its record comes, but out of order. With
+ * @parked exceeded, or 0, it is delivered without user callchain instead. In no
+ * case an event is dropped.
+ */
+struct deferred_limits {
+	size_t	queued;
+	size_t	parked;
+	size_t	cached;
+	u64	delay;
+	u64	grace;
+};
+
+/**
+ * typedef deferred_deliver_t - receives the events, with the callchains found
+ * @priv: as given to deferred_callchains__new()
+ * @event: the event
+ * @sample: the parsed event, or NULL if it has been held back in between
+ * @user: the user callchain for a sample with a deferred one, NULL if there is
+ *	  none or if the event has no deferred callchain
+ * @file_offset: where the event is in its file
+ * @file_path: the event's file
+ *
+ * Return: 0, or a negative error that stops the processing.
+ */
+typedef int (*deferred_deliver_t)(void *priv, union perf_event *event,
+				  struct perf_sample *sample,
+				  const struct ip_callchain *user,
+				  u64 file_offset, const char *file_path);
+
+extern const struct deferred_limits deferred_limits__file;
+extern const struct deferred_limits deferred_limits__live;
+extern const struct deferred_limits deferred_limits__top;
+
+struct deferred_callchains *deferred_callchains__new(const struct deferred_limits *limits,
+						     struct deferred_stats *stats,
+						     deferred_deliver_t deliver, void *priv);
+void deferred_callchains__delete(struct deferred_callchains *dc);
+
+void deferred_callchains__set_copy(struct deferred_callchains *dc, bool copy);
+void deferred_callchains__set_unordered(struct deferred_callchains *dc, bool unordered);
+void deferred_callchains__set_ignore_tid(struct deferred_callchains *dc, bool ignore);
+
+int deferred_callchains__process(struct deferred_callchains *dc, union perf_event *event,
+				 struct perf_sample *sample, u64 file_offset,
+				 const char *file_path);
+int deferred_callchains__flush(struct deferred_callchains *dc);
+
+u64 deferred_stats__missing(const struct deferred_stats *stats);
+int deferred_stats__scnprintf(const struct deferred_stats *stats, bool all_cpus,
+			      char *buf, size_t size);
+
+int sample__merge_deferred_callchain(struct perf_sample *sample,
+				     const struct ip_callchain *user);
+void sample__free_merged_callchain(struct perf_sample *sample);
+
+#endif /* __PERF_DEFERRED_CALLCHAIN_H */

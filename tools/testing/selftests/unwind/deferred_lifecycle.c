@@ -1,0 +1,1038 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What ends a user context or changes the user stack between a request and the
+ * return to user space: execve, exit, signals, sigreturn, ptrace, uprobes,
+ * fork, and task_work in the middle of a system call. In each case every
+ * cookie has exactly one callback, with the frames at the time of the request.
+ */
+#include "engine_test.h"
+#include "../kselftest_harness.h"
+
+#include <elf.h>
+#include <linux/io_uring.h>
+#include <stddef.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+
+FIXTURE(life)
+{
+	struct session s;
+	int pipefd[2];
+};
+
+FIXTURE_SETUP(life)
+{
+	NEED(need_module());
+	ASSERT_EQ(0, session_start(&self->s, 3));
+	ASSERT_EQ(0, pipe(self->pipefd));
+}
+
+FIXTURE_TEARDOWN(life)
+{
+	session_end(&self->s);
+}
+
+static char buffer[64];
+
+/* ------------------------------------------------------------------ exec */
+
+static uint64_t elf_entry(const char *path)
+{
+	Elf64_Ehdr header = { };
+	int fd = open(path, O_RDONLY);
+
+	if (read(fd, &header, sizeof(header)) != sizeof(header))
+		header.e_entry = 0;
+	close(fd);
+	return header.e_entry;
+}
+
+static char *no_strings[] = { NULL };
+
+/*
+ * A request at the entry of execve() gets the old image's frames, one in the
+ * middle is refused, one after the switch gets the new image's, and the cookies
+ * differ.
+ */
+TEST_F(life, execve_answers_in_the_old_image_then_starts_a_new_context)
+{
+	struct log_entry *before, *between, *after, *c;
+	const char *target = test_file("exec_target");
+	struct log *log = &self->s.log;
+	struct child child;
+
+	NEED(need_program("exec_target"));
+	ASSERT_TRUE(child_start(&child, SYS_execve, (long)target,
+				(long)no_strings, (long)no_strings));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
+			     child.pid));
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 1 kprobe:set_mm_exe_file %d 2 task 0 1",
+			     child.pid));
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 2 tp:sched_process_exec %d 5 task 0 1",
+			     child.pid));
+	child_go(&child);
+	ASSERT_EQ(0, child_wait(&child));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	before = log_at(log, "kprobe:bprm_execve", 0, 0);
+	between = log_at(log, "kprobe:set_mm_exe_file", 1, 0);
+	after = log_at(log, "tp:sched_process_exec", 0, 0);
+	ASSERT_TRUE(before && between && after);
+	EXPECT_EQ(UT_QUEUED, before->ret);
+	EXPECT_EQ(-EINVAL, between->ret);
+	EXPECT_EQ(UT_QUEUED, after->ret);
+	EXPECT_NE(before->cookie, after->cookie);
+	EXPECT_EQ(NULL, log_unpaired(log));
+
+	c = log_answer(log, 0, before->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_LT(c->seq, between->seq);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+
+	c = log_answer(log, 0, after->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_EQ(1, c->nr);
+	EXPECT_EQ(elf_entry(target), c->ips[0]);
+	EXPECT_EQ(1, log_answers(log, 2, after->cookie));
+}
+
+/* execve() in a thread: the record comes under the thread's own id. */
+TEST_F(life, execve_in_a_thread_answers_before_the_thread_id_changes)
+{
+	const char *target = test_file("exec_target");
+	struct log_entry *before, *after, *c;
+	struct log *log = &self->s.log;
+	int status, ready[2], go[2];
+	pid_t pid, tid;
+
+	NEED(need_program("exec_target"));
+	ASSERT_EQ(0, pipe(ready));
+	ASSERT_EQ(0, pipe(go));
+	pid = fork();
+	if (!pid) {
+		struct actor actor;
+
+		actor_start(&actor, -1);
+		tid = actor.tid;
+		if (write(ready[1], &tid, sizeof(tid)) != sizeof(tid) ||
+		    read(go[0], buffer, 1) != 1)
+			_exit(77);
+		actor_go(&actor, SYS_execve, (long)target, (long)no_strings,
+			 (long)no_strings);
+		for (;;)
+			pause();
+	}
+	ASSERT_EQ(sizeof(tid), read(ready[0], &tid, sizeof(tid)));
+	ASSERT_NE(pid, tid);
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
+			     tid));
+	/* By then it has the id of the leader. */
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 1 tp:sched_process_exec %d 1 task 0 1", pid));
+	ASSERT_EQ(1, write(go[1], "x", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	before = log_at(log, "kprobe:bprm_execve", 0, 0);
+	after = log_at(log, "tp:sched_process_exec", 0, 0);
+	ASSERT_TRUE(before && after);
+	EXPECT_EQ(NULL, log_unpaired(log));
+	c = log_answer(log, 0, before->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_EQ(tid, c->tid);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	c = log_answer(log, 0, after->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_EQ(pid, c->tid);
+	EXPECT_EQ(elf_entry(target), c->ips[0]);
+}
+
+/* A failed execve() is a system call like any other; the next one as well. */
+TEST_F(life, failed_execve_answers_once_and_refuses_nothing_afterwards)
+{
+	char path[] = "/tmp/unwind_no_elf_XXXXXX";
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c;
+	int fd;
+
+	/* Neither a script nor a program. */
+	fd = mkstemp(path);
+	ASSERT_GE(fd, 0);
+	ASSERT_EQ(16, write(fd, "\1\2\3\4not a program", 16));
+	ASSERT_EQ(0, fchmod(fd, 0755));
+	close(fd);
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
+			     my_tid()));
+	ASSERT_EQ(-ENOEXEC, chain_syscall(SYS_execve, (long)path,
+					  (long)no_strings, (long)no_strings,
+					  0, 0, 0));
+	unlink(path);
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	EXPECT_EQ(2, log_rets(log, 0, UT_QUEUED));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	ASSERT_EQ(2, log_count(log, 'C', 0));
+	r = log_at(log, "kprobe:bprm_execve", 0, 0);
+	ASSERT_NE(NULL, r);
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/* A program that cannot be mapped: execve() fails beyond the point of return. */
+TEST_F(life, execve_that_kills_its_caller_answers_once)
+{
+	char path[] = "/tmp/unwind_bad_elf_XXXXXX";
+	struct log *log = &self->s.log;
+	Elf64_Phdr *phdr;
+	Elf64_Ehdr *ehdr;
+	struct child child;
+	struct log_entry *r, *c;
+	static char image[4096];
+	int fd, i, status;
+
+	NEED(need_program("exec_target"));
+	fd = open(test_file("exec_target"), O_RDONLY);
+	ASSERT_EQ(sizeof(image), read(fd, image, sizeof(image)));
+	close(fd);
+	ehdr = (Elf64_Ehdr *)image;
+	phdr = (Elf64_Phdr *)(image + ehdr->e_phoff);
+	for (i = 0; i < ehdr->e_phnum; i++)
+		if (phdr[i].p_type == PT_LOAD)
+			phdr[i].p_vaddr |= 1UL << 63;
+	fd = mkstemp(path);
+	ASSERT_GE(fd, 0);
+	ASSERT_EQ(sizeof(image), write(fd, image, sizeof(image)));
+	ASSERT_EQ(0, fchmod(fd, 0755));
+	close(fd);
+
+	ASSERT_TRUE(child_start(&child, SYS_execve, (long)path,
+				(long)no_strings, (long)no_strings));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
+			     child.pid));
+	child_go(&child);
+	status = child_wait(&child);
+	unlink(path);
+	ASSERT_TRUE(WIFSIGNALED(status));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	r = log_at(log, "kprobe:bprm_execve", 0, 0);
+	ASSERT_NE(NULL, r);
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/* ------------------------------------------------------------------ exit */
+
+/* A request in exit_group(): before PF_EXITING, with the mm still there. */
+TEST_F(life, exit_group_answers_with_exact_frames)
+{
+	struct log *log = &self->s.log;
+	struct child child;
+	struct log_entry *c;
+
+	ASSERT_TRUE(child_start(&child, SYS_exit_group, 5, 0, 0));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:do_exit %d 3 nmi 0 1",
+			     child.pid));
+	child_go(&child);
+	ASSERT_EQ(5 << 8, child_wait(&child));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	EXPECT_EQ(2, log_rets(log, -1, UT_QUEUED));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	ASSERT_EQ(1, log_count(log, 'C', 1));
+	c = log_find(log, 'C', 0, 0);
+	EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, c->cookie);
+	EXPECT_EQ(child.pid, c->tid);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/* A thread that ends while its process goes on. */
+TEST_F(life, exit_of_a_thread_answers_with_exact_frames)
+{
+	struct log *log = &self->s.log;
+	struct actor actor;
+	struct log_entry *c;
+
+	ASSERT_TRUE(actor_start(&actor, -1));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:do_exit %d 1 task 0 1",
+			     actor.tid));
+	actor_go(&actor, SYS_exit, 0, 0, 0);
+	ASSERT_EQ(0, pthread_join(actor.thread, NULL));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_count(log, 'R', 0));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, c->cookie);
+	EXPECT_EQ(actor.tid, c->tid);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/* Killed while it sleeps with a request pending: one record, maybe short. */
+TEST_F(life, killed_task_answers_what_was_pending)
+{
+	struct log *log = &self->s.log;
+	struct child child;
+	struct log_entry *c;
+	int status;
+
+	ASSERT_TRUE(child_start(&child, SYS_pause, 0, 0, 0));
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:__x64_sys_pause %d 1 task 0 1",
+			     child.pid));
+	child_go(&child);
+	ASSERT_TRUE(wait_blocked(child.pid, SYS_pause));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_count(log, 'R', 0));
+	ASSERT_EQ(0, log_count(log, 'C', 0));
+	kill(child.pid, SIGKILL);
+	status = child_wait(&child);
+	ASSERT_TRUE(WIFSIGNALED(status));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, c->cookie);
+	EXPECT_TRUE(chain_syscall_begins(c->ips, c->nr));
+}
+
+/* The exit of one thread kills another, which has a request pending. */
+TEST_F(life, exit_group_answers_for_the_other_threads)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *c;
+	int ready[2], go[2];
+	pid_t pid, tid;
+	int status;
+
+	ASSERT_EQ(0, pipe(ready));
+	ASSERT_EQ(0, pipe(go));
+	pid = fork();
+	if (!pid) {
+		struct actor actor;
+
+		actor_start(&actor, -1);
+		tid = actor.tid;
+		if (write(ready[1], &tid, sizeof(tid)) != sizeof(tid) ||
+		    read(go[0], buffer, 1) != 1)
+			_exit(77);
+		actor_go(&actor, SYS_pause, 0, 0, 0);
+		if (read(go[0], buffer, 1) != 1)
+			_exit(77);
+		_exit(0);
+	}
+	ASSERT_EQ(sizeof(tid), read(ready[0], &tid, sizeof(tid)));
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:__x64_sys_pause %d 1 irq 0 1", tid));
+	ASSERT_EQ(1, write(go[1], "x", 1));
+	ASSERT_TRUE(wait_blocked(tid, SYS_pause));
+	ASSERT_EQ(1, write(go[1], "x", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_rets(log, 0, UT_QUEUED));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	EXPECT_EQ(tid, c->tid);
+	EXPECT_TRUE(chain_syscall_begins(c->ips, c->nr));
+}
+
+/* A task that cannot take page faults any more: the record is short. */
+TEST_F(life, exit_does_not_fault_stack_pages_in)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *c;
+	int go[2], status;
+	char *stack;
+	pid_t pid;
+	int file;
+
+	ASSERT_EQ(0, pipe(go));
+	file = memfd_create("stack", MFD_CLOEXEC);
+	ASSERT_EQ(0, ftruncate(file, 4096));
+	stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, stack);
+	stack[0] = 1;
+	ASSERT_NE(MAP_FAILED, mmap(stack + 4096, 4096, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_FIXED, file, 0));
+	pid = fork();
+	if (!pid) {
+		if (read(go[0], buffer, 1) != 1)
+			_exit(77);
+		framed_syscall(SYS_exit_group, 0, 0, 0, stack + 4096,
+			       stack + 4096);
+	}
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:do_exit %d 1 task 0 1",
+			     pid));
+	ASSERT_EQ(1, write(go[1], "x", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	ASSERT_EQ(1, c->nr);
+	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+}
+
+/* From PF_EXITING on, nothing would be answered. */
+TEST_F(life, exiting_task_is_refused)
+{
+	struct log *log = &self->s.log;
+	struct child child;
+
+	ASSERT_TRUE(child_start(&child, SYS_exit_group, 0, 0, 0));
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 tp:sched_process_exit %d 1 task 0 1",
+			     child.pid));
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 1 kprobe:perf_event_exit_task %d 2 nmi 0 1",
+			     child.pid));
+	child_go(&child);
+	ASSERT_EQ(0, child_wait(&child));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_count(log, 'R', 0));
+	ASSERT_EQ(1, log_count(log, 'R', 1));
+	EXPECT_EQ(2, log_rets(log, -1, -EINVAL));
+	EXPECT_EQ(0, log_count(log, 'C', -1));
+}
+
+/* ------------------------------------------------------------------ fork */
+
+/* Requests of the parent in fork() are not the child's. */
+TEST_F(life, forked_child_starts_without_context_and_cache)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *r, *m, *c;
+	pid_t pid;
+	int status;
+
+	/* The parent has a cache, and a context while it forks. */
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
+	session_forget(&self->s);
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:kernel_clone %d 3 task 0 1",
+			     my_tid()));
+	pid = chain_syscall(SYS_fork, 0, 0, 0, 0, 0, 0);
+	if (!pid) {
+		char cmd[32];
+		int len;
+
+		len = snprintf(cmd, sizeof(cmd), "state %d", my_tid());
+		if (write(self->s.fd, cmd, len) != len)
+			_exit(1);
+		_exit(chain_cmd(self->s.fd, "req 1 task") ? 2 : 0);
+	}
+	ASSERT_GT(pid, 0);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	m = log_find(log, 'M', -1, 0);
+	ASSERT_NE(NULL, m);
+	EXPECT_EQ(pid, m->tid);
+	EXPECT_EQ(0, m->ret);
+	EXPECT_EQ(0, m->nr);
+
+	r = log_at(log, "kprobe:kernel_clone", 0, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(2, log_count(log, 'C', 0));
+	EXPECT_EQ(1, log_count(log, 'C', 1));
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_EQ(my_tid(), c->tid);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+
+	r = log_at(log, "write", 0, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_EQ(pid, c->tid);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/* --------------------------------------------------------------- signals */
+
+static struct session *handler_session;
+
+static void handler_nothing(int sig)
+{
+}
+
+/*
+ * read() is interrupted and restarted. A request by the tracepoint that fires
+ * just before the handler is set up gets the IP as it was, before the restart
+ * moves it back over the instruction; and never the handler's stack.
+ */
+TEST_F(life, signal_delivery_answers_before_the_restart_moves_the_ip)
+{
+	struct sigaction action = {
+		.sa_handler = handler_nothing, .sa_flags = SA_RESTART,
+	};
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c;
+	struct actor actor;
+
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
+	ASSERT_TRUE(actor_start(&actor, -1));
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 tp:signal_deliver %d 1 task 0 1",
+			     actor.tid));
+	actor_go(&actor, SYS_read, self->pipefd[0], (long)buffer, 1);
+	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
+	ASSERT_EQ(0, syscall(SYS_tgkill, getpid(), actor.tid, SIGUSR1));
+	while (!log_count(log, 'C', 0)) {
+		ASSERT_EQ(0, mod_log(self->s.fd, log));
+		usleep(1000);
+	}
+	/* It has been restarted. */
+	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
+	ASSERT_EQ(1, write(self->pipefd[1], "x", 1));
+	wait_flag(&actor.done);
+	EXPECT_EQ(1, actor.call.ret);
+	actor_end(&actor);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	r = log_at(log, "tp:signal_deliver", 0, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/* What was asked for in the system call is answered with its frames, too. */
+TEST_F(life, signal_delivery_answers_what_the_system_call_asked_for)
+{
+	struct sigaction action = {
+		.sa_handler = handler_nothing, .sa_flags = SA_RESTART,
+	};
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c;
+	struct actor actor;
+
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
+	ASSERT_TRUE(actor_start(&actor, -1));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:vfs_read %d 1 task 0 2",
+			     actor.tid));
+	actor_go(&actor, SYS_read, self->pipefd[0], (long)buffer, 1);
+	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
+	ASSERT_EQ(0, syscall(SYS_tgkill, getpid(), actor.tid, SIGUSR1));
+	while (log_count(log, 'R', 0) < 2) {
+		ASSERT_EQ(0, mod_log(self->s.fd, log));
+		usleep(1000);
+	}
+	ASSERT_EQ(1, write(self->pipefd[1], "x", 1));
+	wait_flag(&actor.done);
+	actor_end(&actor);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	/* The restarted call is another entry. */
+	ASSERT_EQ(2, log_count(log, 'C', 0));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	r = log_find(log, 'R', 0, 0);
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_NE(r->cookie, log_find(log, 'R', 0, 1)->cookie);
+	c = log_find(log, 'C', 0, 1);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/* A signal handler returns through code of this test's own. */
+void restorer(void);
+extern const char restorer_end[];
+
+asm(".pushsection .text\n"
+    ".globl restorer\n"
+    "	nop\n"
+    "restorer:\n"
+    "	mov $15, %rax\n"
+    "	syscall\n"
+    ".globl restorer_end\n"
+    "restorer_end:\n"
+    "	nop\n"
+    ".popsection\n");
+
+struct kernel_sigaction {
+	void		(*handler)(int sig);
+	unsigned long	flags;
+	void		(*restorer)(void);
+	unsigned long	mask;
+};
+
+static const char *handler_point;
+static const char *handler_works;
+static int handler_skip;
+
+static void handler_probes(int sig)
+{
+	mod_cmd(handler_session->fd, "probe 0 %s %d %s task %d 1",
+		handler_point, my_tid(), handler_works, handler_skip);
+}
+
+static int raise_with_probe(struct session *s, const char *point, int skip,
+			    const char *works)
+{
+	struct kernel_sigaction action = {
+		.handler = handler_probes,
+		/* SA_RESTORER */
+		.flags = 0x04000000 | SA_SIGINFO,
+		.restorer = restorer,
+	};
+
+	handler_session = s;
+	handler_point = point;
+	handler_works = works;
+	handler_skip = skip;
+	if (syscall(SYS_rt_sigaction, SIGUSR1, &action, NULL, 8))
+		return -errno;
+	return chain_syscall(SYS_kill, getpid(), SIGUSR1, 0, 0, 0, 0);
+}
+
+/*
+ * A request at the entry of sigreturn gets the handler's frames: the IP in the
+ * trampoline, and from the signal frame on what was interrupted. It must be
+ * answered before the registers are restored.
+ */
+TEST_F(life, sigreturn_answers_before_the_registers_change)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c;
+
+	/* The gettid() of the handler comes before the probe. */
+	ASSERT_EQ(0, raise_with_probe(&self->s, "tp:sys_enter", 0, "3"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(2, log_count(log, 'R', -1));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	r = log_find(log, 'R', 0, 0);
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	ASSERT_EQ(5, c->nr);
+	EXPECT_EQ((unsigned long)restorer_end, c->ips[0]);
+	EXPECT_TRUE(chain_syscall_ok(c->ips + 1, c->nr - 1));
+}
+
+/*
+ * In the middle of sigreturn the registers are nobody's: an empty record, under
+ * another cookie than what follows.
+ */
+TEST_F(life, request_in_the_middle_of_sigreturn_gets_an_empty_record)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c;
+
+	ASSERT_EQ(0, raise_with_probe(&self->s, "kprobe:restore_altstack", 0, "3"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	r = log_at(log, "kprobe:restore_altstack", 0, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	EXPECT_EQ(NULL, log_unpaired(log));
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+	EXPECT_EQ(1, log_count(log, 'C', 1));
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_EQ(0, c->nr);
+}
+
+/* Later in sigreturn, the registers are those of the interrupted code. */
+TEST_F(life, request_at_the_end_of_sigreturn_gets_the_resumed_frames)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c;
+
+	/* Once for the write() that sets the probe up. */
+	ASSERT_EQ(0, raise_with_probe(&self->s, "tp:sys_exit", 1, "1"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	r = log_at(log, "tp:sys_exit", 0, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+FIXTURE(sigreturn)
+{
+	struct session s;
+};
+
+FIXTURE_VARIANT(sigreturn)
+{
+	const char *program;
+	const char *kind;
+};
+
+FIXTURE_VARIANT_ADD(sigreturn, ia32_rt) {
+	.program = "sigreturn_target_32", .kind = "rt",
+};
+FIXTURE_VARIANT_ADD(sigreturn, ia32_old) {
+	.program = "sigreturn_target_32", .kind = "old",
+};
+FIXTURE_VARIANT_ADD(sigreturn, x32) {
+	.program = "sigreturn_target_x32", .kind = "rt",
+};
+
+FIXTURE_SETUP(sigreturn)
+{
+	NEED(need_module());
+	NEED(need_program(variant->program));
+	ASSERT_EQ(0, session_start(&self->s, 2));
+}
+
+FIXTURE_TEARDOWN(sigreturn)
+{
+	session_end(&self->s);
+}
+
+/* Run the program; what it prints ends up in @tid, @top and @resumed. */
+static int run_sigreturn(struct session *s, const char *program,
+			 const char *kind, const char *point, int *tid,
+			 unsigned long *top, unsigned long *resumed)
+{
+	char fd[16], line[128] = "";
+	int out[2], status;
+	pid_t pid;
+
+	if (pipe(out))
+		return -errno;
+	snprintf(fd, sizeof(fd), "%d", s->fd);
+	fcntl(s->fd, F_SETFD, 0);
+	pid = fork();
+	if (!pid) {
+		dup2(out[1], 1);
+		execl(test_file(program), program, fd, point, "3", kind, NULL);
+		_exit(77);
+	}
+	close(out[1]);
+	waitpid(pid, &status, 0);
+	if (read(out[0], line, sizeof(line) - 1) < 0)
+		return -errno;
+	close(out[0]);
+	if (sscanf(line, "%d %lx %lx", tid, top, resumed) != 3)
+		return -EPROTO;
+	return status;
+}
+
+TEST_F(sigreturn, answers_before_the_registers_change)
+{
+	struct log *log = &self->s.log;
+	unsigned long top, resumed;
+	struct log_entry *r, *c;
+	int tid;
+
+	ASSERT_EQ(0, run_sigreturn(&self->s, variant->program, variant->kind,
+				   "tp:sys_enter", &tid, &top, &resumed));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(2, log_count(log, 'R', -1));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	r = log_find(log, 'R', 0, 0);
+	EXPECT_EQ(tid, r->tid);
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	ASSERT_EQ(2, c->nr);
+	EXPECT_EQ(top, c->ips[0]);
+	EXPECT_EQ(resumed, c->ips[1]);
+}
+
+TEST_F(sigreturn, in_its_middle_gives_an_empty_record)
+{
+	struct log *log = &self->s.log;
+	unsigned long top, resumed;
+	struct log_entry *r, *c;
+	int tid;
+
+	ASSERT_EQ(0, run_sigreturn(&self->s, variant->program, variant->kind,
+				   "kprobe:fpu__restore_sig", &tid, &top,
+				   &resumed));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	r = log_at(log, "kprobe:fpu__restore_sig", 0, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	EXPECT_EQ(NULL, log_unpaired(log));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_EQ(0, c->nr);
+}
+
+/* ---------------------------------------------------------------- ptrace */
+
+/* Where the tracer sends the tracee: ends the process with status 42. */
+void other_place(void);
+
+asm(".pushsection .text\n"
+    ".globl other_place\n"
+    "other_place:\n"
+    "	mov $231, %eax\n"
+    "	mov $42, %edi\n"
+    "	syscall\n"
+    "	ud2\n"
+    ".popsection\n");
+
+/*
+ * The tracer changes the registers in a stop. What was asked for before the
+ * stop has been answered with the old ones; a request from inside the stop is
+ * answered with those in force at resume, under another cookie.
+ */
+TEST_F(life, ptrace_stop_separates_the_old_registers_from_the_new)
+{
+	struct log_entry *before, *inside, *c;
+	struct log *log = &self->s.log;
+	struct user_regs_struct regs;
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid) {
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		raise(SIGSTOP);
+		chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+		_exit(77);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	/* To the entry of getppid(). */
+	do {
+		ASSERT_EQ(0, ptrace(PTRACE_SYSCALL, pid, 0, 0));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_TRUE(WIFSTOPPED(status));
+		ASSERT_EQ(0, ptrace(PTRACE_GETREGS, pid, 0, &regs));
+	} while (regs.orig_rax != SYS_getppid);
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:__x64_sys_getppid %d 1 task 0 1",
+			     pid));
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 1 kprobe:do_notify_parent_cldstop %d 3 task 0 1",
+			     pid));
+	/* To its exit. */
+	ASSERT_EQ(0, ptrace(PTRACE_SYSCALL, pid, 0, 0));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_TRUE(WIFSTOPPED(status));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	before = log_at(log, "kprobe:__x64_sys_getppid", 0, 0);
+	inside = log_at(log, "kprobe:do_notify_parent_cldstop", 0, 0);
+	ASSERT_TRUE(before && inside);
+	EXPECT_EQ(UT_QUEUED, before->ret);
+	EXPECT_EQ(UT_QUEUED, inside->ret);
+	EXPECT_NE(before->cookie, inside->cookie);
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+	EXPECT_EQ(0, log_answers(log, 0, inside->cookie));
+
+	ASSERT_EQ(0, ptrace(PTRACE_GETREGS, pid, 0, &regs));
+	ASSERT_EQ((unsigned long)chain_ip_syscall, regs.rip);
+	regs.rip = (unsigned long)other_place;
+	regs.rbp = 0;
+	ASSERT_EQ(0, ptrace(PTRACE_SETREGS, pid, 0, &regs));
+	ASSERT_EQ(0, ptrace(PTRACE_CONT, pid, 0, 0));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(42 << 8, status);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	before = log_at(log, "kprobe:__x64_sys_getppid", 0, 0);
+	inside = log_at(log, "kprobe:do_notify_parent_cldstop", 0, 0);
+	EXPECT_EQ(NULL, log_unpaired(log));
+	c = log_answer(log, 0, before->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	c = log_answer(log, 0, inside->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_EQ(1, c->nr);
+	EXPECT_EQ((unsigned long)other_place, c->ips[0]);
+}
+
+/* ------------------------------------------- task_work in the middle of a call */
+
+/*
+ * io_uring_enter() runs task_work while it waits. What is asked for after that
+ * in the same entry has a record already: no second one, no lost one.
+ */
+TEST_F(life, task_work_in_io_uring_enter_sends_later_requests_to_the_cache)
+{
+	struct io_uring_params params = { };
+	struct log *log = &self->s.log;
+	struct log_entry *first, *later, *c;
+	struct io_uring_sqe *sqes;
+	char *sq;
+	int ring;
+
+	ring = syscall(SYS_io_uring_setup, 4, &params);
+	if (ring < 0 && (errno == ENOSYS || errno == EPERM))
+		SKIP(return, "needs io_uring");
+	ASSERT_GE(ring, 0);
+	sq = mmap(NULL, params.sq_off.array + params.sq_entries * 4,
+		  PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
+	ASSERT_NE(MAP_FAILED, sq);
+	sqes = mmap(NULL, params.sq_entries * sizeof(*sqes),
+		    PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
+	ASSERT_NE(MAP_FAILED, sqes);
+	memset(sqes, 0, sizeof(*sqes));
+	sqes->opcode = IORING_OP_READ;
+	sqes->fd = self->pipefd[0];
+	sqes->addr = (unsigned long)buffer;
+	sqes->len = 1;
+	*(unsigned int *)(sq + params.sq_off.array) = 0;
+	__atomic_store_n((unsigned int *)(sq + params.sq_off.tail), 1,
+			 __ATOMIC_RELEASE);
+	ASSERT_EQ(1, write(self->pipefd[1], "x", 1));
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:__x64_sys_io_uring_enter %d 1 task 0 1",
+			     my_tid()));
+	/* Once for the write() that sets it up. */
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 tp:sys_exit %d 3 task 1 1",
+			     my_tid()));
+	ASSERT_EQ(1, chain_syscall(SYS_io_uring_enter, ring, 1, 1,
+				   IORING_ENTER_GETEVENTS, 0, 0));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	first = log_at(log, "kprobe:__x64_sys_io_uring_enter", 0, 0);
+	later = log_at(log, "tp:sys_exit", 0, 0);
+	ASSERT_TRUE(first && later);
+	EXPECT_EQ(UT_QUEUED, first->ret);
+	EXPECT_EQ(first->cookie, later->cookie);
+	EXPECT_EQ(UT_ALREADY_EXECUTED, later->ret);
+	EXPECT_TRUE(chain_syscall_ok(later->ips, later->nr));
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+	c = log_answer(log, 0, first->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_LT(c->seq, later->seq);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+
+	/* The other work has a record of its own, with the same frames. */
+	later = log_at(log, "tp:sys_exit", 1, 0);
+	ASSERT_NE(NULL, later);
+	EXPECT_EQ(UT_QUEUED, later->ret);
+	EXPECT_EQ(first->cookie, later->cookie);
+	EXPECT_EQ(1, log_count(log, 'C', 1));
+	c = log_answer(log, 1, later->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/* --------------------------------------------------------------- uprobes */
+
+/*
+ * Functions to be probed: at an instruction that the kernel emulates (push,
+ * nop) and at one that it steps out of line (lea). They are called with a
+ * frame pointer of 0 from a known place, which must not be lost.
+ */
+void call_probed(void (*func)(void));
+void probed_push(void);
+void probed_nop(void);
+void probed_lea(void);
+extern const char call_probed_ip[], probed_nop_ip[], probed_lea_ip[];
+
+asm(".pushsection .text\n"
+    ".globl call_probed\n"
+    "call_probed:\n"
+    "	push %rbp\n"
+    "	xor %ebp, %ebp\n"
+    "	call *%rdi\n"
+    ".globl call_probed_ip\n"
+    "call_probed_ip:\n"
+    "	pop %rbp\n"
+    "	ret\n"
+    ".globl probed_push\n"
+    "probed_push:\n"
+    "	push %rbp\n"
+    "	mov %rsp, %rbp\n"
+    "	pop %rbp\n"
+    "	ret\n"
+    ".globl probed_nop\n"
+    "probed_nop:\n"
+    "	push %rbp\n"
+    "	mov %rsp, %rbp\n"
+    ".globl probed_nop_ip\n"
+    "probed_nop_ip:\n"
+    "	nop\n"
+    "	pop %rbp\n"
+    "	ret\n"
+    ".globl probed_lea\n"
+    "probed_lea:\n"
+    "	push %rbp\n"
+    "	mov %rsp, %rbp\n"
+    ".globl probed_lea_ip\n"
+    "probed_lea_ip:\n"
+    "	lea 8(%rsp), %rax\n"
+    "	pop %rbp\n"
+    "	ret\n"
+    ".popsection\n");
+
+FIXTURE(uprobe)
+{
+	struct session s;
+	int event;
+};
+
+FIXTURE_VARIANT(uprobe)
+{
+	void (*func)(void);
+	const void *at;
+};
+
+FIXTURE_VARIANT_ADD(uprobe, push) { .func = probed_push, .at = probed_push };
+FIXTURE_VARIANT_ADD(uprobe, nop) { .func = probed_nop, .at = probed_nop_ip };
+FIXTURE_VARIANT_ADD(uprobe, lea) { .func = probed_lea, .at = probed_lea_ip };
+
+FIXTURE_SETUP(uprobe)
+{
+	struct perf_event_attr attr;
+	char path[512] = "";
+	uint64_t offset;
+
+	self->event = -1;
+	NEED(need_module());
+	if (pmu_type("uprobe") < 0)
+		SKIP(return, "needs uprobes");
+	ASSERT_EQ(0, session_start(&self->s, 3));
+	offset = file_offset(variant->at, path, sizeof(path));
+	ASSERT_NE(0, offset);
+	memset(&attr, 0, sizeof(attr));
+	attr.type = pmu_type("uprobe");
+	attr.config1 = (unsigned long)path;
+	attr.config2 = offset;
+	self->event = perf_open(&attr, 0, -1, -1, 0);
+	ASSERT_GE(self->event, 0);
+}
+
+FIXTURE_TEARDOWN(uprobe)
+{
+	close(self->event);
+	session_end(&self->s);
+}
+
+/* A request in the uprobe's handler: the probed address, and its caller. */
+TEST_F(uprobe, hit_answers_before_the_ip_moves)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c;
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:uprobe_dispatcher %d 3 task 0 2",
+			     my_tid()));
+	call_probed(variant->func);
+	call_probed(variant->func);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	ASSERT_EQ(2, log_count(log, 'R', 0));
+	ASSERT_EQ(2, log_count(log, 'C', 0));
+	ASSERT_EQ(2, log_count(log, 'C', 1));
+	EXPECT_EQ(4, log_rets(log, -1, UT_QUEUED));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	r = log_find(log, 'R', 0, 0);
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	ASSERT_EQ(2, c->nr);
+	EXPECT_EQ((unsigned long)variant->at, c->ips[0]);
+	EXPECT_EQ((unsigned long)call_probed_ip, c->ips[1]);
+	EXPECT_NE(r->cookie, log_find(log, 'R', 0, 1)->cookie);
+}
+
+TEST_HARNESS_MAIN

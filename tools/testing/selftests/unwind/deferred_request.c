@@ -1,0 +1,832 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Requests for deferred user stacks: from every context, by one work and by
+ * many, and what each of them is answered.
+ */
+#include "engine_test.h"
+#include "../kselftest_harness.h"
+
+#include <linux/io_uring.h>
+#include <linux/userfaultfd.h>
+
+FIXTURE(request)
+{
+	struct session s;
+};
+
+FIXTURE_VARIANT(request)
+{
+	const char *ctx;
+};
+
+FIXTURE_VARIANT_ADD(request, task) { .ctx = "task" };
+FIXTURE_VARIANT_ADD(request, irq) { .ctx = "irq" };
+FIXTURE_VARIANT_ADD(request, nmi) { .ctx = "nmi" };
+
+FIXTURE_SETUP(request)
+{
+	NEED(need_module());
+	ASSERT_EQ(0, session_start(&self->s, 2));
+}
+
+FIXTURE_TEARDOWN(request)
+{
+	session_end(&self->s);
+}
+
+/* One request: queued, one callback, with the frames of the system call. */
+TEST_F(request, once_gets_one_callback_with_exact_frames)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c;
+
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 %s", variant->ctx));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	ASSERT_EQ(2, log->nr);
+	EXPECT_EQ(0, log->overflow);
+	r = log_find(log, 'R', 0, 0);
+	c = log_find(log, 'C', 0, 0);
+	ASSERT_TRUE(r && c);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	EXPECT_NE(0, r->cookie);
+	EXPECT_STREQ(variant->ctx, r->ctx);
+	EXPECT_EQ(my_tid(), r->tid);
+	EXPECT_EQ(r->cookie, c->cookie);
+	EXPECT_STREQ("task", c->ctx);
+	EXPECT_EQ(my_tid(), c->tid);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/* Five requests in one entry: one cookie, one callback. */
+TEST_F(request, repeated_in_one_entry_shares_cookie_and_callback)
+{
+	struct log *log = &self->s.log;
+	unsigned int i;
+
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 %s -1 5", variant->ctx));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	ASSERT_EQ(5, log_count(log, 'R', 0));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	for (i = 0; i < 5; i++) {
+		EXPECT_EQ(i ? UT_ALREADY_PENDING : UT_QUEUED,
+			  log_find(log, 'R', 0, i)->ret);
+		EXPECT_EQ(log_find(log, 'C', 0, 0)->cookie,
+			  log_find(log, 'R', 0, i)->cookie);
+	}
+	EXPECT_TRUE(chain_syscall_ok(log_find(log, 'C', 0, 0)->ips,
+				     log_find(log, 'C', 0, 0)->nr));
+}
+
+/* Two works in one entry: the same cookie, one callback and one trace each. */
+TEST_F(request, by_two_works_gives_each_one_callback_with_the_same_cookie)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *c;
+	int work;
+
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 3 %s -1 2", variant->ctx));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	for (work = 0; work < 2; work++) {
+		ASSERT_EQ(2, log_count(log, 'R', work));
+		ASSERT_EQ(1, log_count(log, 'C', work));
+		EXPECT_EQ(UT_QUEUED, log_find(log, 'R', work, 0)->ret);
+		EXPECT_EQ(UT_ALREADY_PENDING, log_find(log, 'R', work, 1)->ret);
+		c = log_find(log, 'C', work, 0);
+		EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, c->cookie);
+		EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	}
+	EXPECT_EQ(log_find(log, 'C', 0, 0)->timestamp,
+		  log_find(log, 'C', 1, 0)->timestamp);
+}
+
+/* Every entry has a cookie, a callback and a timestamp of its own. */
+TEST_F(request, in_the_next_entry_gets_a_new_cookie_and_a_later_timestamp)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c, *last = NULL;
+	int i;
+
+	/* Timestamps of one CPU can be compared. */
+	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
+	for (i = 0; i < 100; i++)
+		ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 %s", variant->ctx));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	ASSERT_EQ(100, log_count(log, 'R', 0));
+	ASSERT_EQ(100, log_count(log, 'C', 0));
+	for (i = 0; i < 100; i++) {
+		r = log_find(log, 'R', 0, i);
+		c = log_find(log, 'C', 0, i);
+		ASSERT_EQ(UT_QUEUED, r->ret);
+		ASSERT_EQ(r->cookie, c->cookie);
+		ASSERT_TRUE(chain_syscall_ok(c->ips, c->nr));
+		/* The request is logged after it was made. */
+		ASSERT_LE(c->timestamp, r->now);
+		if (last) {
+			ASSERT_NE(last->cookie, c->cookie);
+			ASSERT_GE(c->timestamp, last->now);
+		}
+		last = c;
+	}
+}
+
+FIXTURE(user_mode)
+{
+	struct session s;
+};
+
+FIXTURE_VARIANT(user_mode)
+{
+	const char *ctx;
+};
+
+FIXTURE_VARIANT_ADD(user_mode, irq) { .ctx = "irq" };
+FIXTURE_VARIANT_ADD(user_mode, nmi) { .ctx = "nmi" };
+
+FIXTURE_SETUP(user_mode)
+{
+	NEED(need_module());
+	ASSERT_EQ(0, session_start(&self->s, 1));
+}
+
+FIXTURE_TEARDOWN(user_mode)
+{
+	session_end(&self->s);
+}
+
+struct spinner {
+	volatile int stop;
+	volatile int tid;
+	int cpu;
+};
+
+static void *spinner_main(void *arg)
+{
+	struct spinner *spinner = arg;
+
+	pin_to_cpu(spinner->cpu);
+	spinner->tid = my_tid();
+	chain_spin(&spinner->stop);
+	return NULL;
+}
+
+/* An interrupt of user mode on another CPU: the stack it came upon. */
+TEST_F(user_mode, interrupt_gets_the_interrupted_frames)
+{
+	struct spinner spinner = { };
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c = NULL;
+	pthread_t thread;
+	unsigned int i;
+
+	NEED(need_cpus(2));
+	spinner.cpu = nth_cpu(1);
+	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, spinner_main, &spinner));
+	wait_flag(&spinner.tid);
+	for (i = 0; i < 20; i++)
+		ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 %s %d", variant->ctx,
+				     spinner.cpu));
+	spinner.stop = 1;
+	pthread_join(thread, NULL);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	ASSERT_EQ(20, log_count(log, 'R', 0));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	for (i = 0; i < 20; i++) {
+		r = log_find(log, 'R', 0, i);
+		EXPECT_EQ(spinner.cpu, r->cpu);
+		/* It may have been preempted at that moment, but not always. */
+		if (r->tid != spinner.tid)
+			continue;
+		c = log_answer(log, 0, r->cookie);
+		ASSERT_NE(NULL, c);
+		EXPECT_EQ(spinner.tid, c->tid);
+		if (c->nr == CHAIN_NR)
+			EXPECT_TRUE(chain_spin_ok(c->ips, c->nr));
+	}
+	/* The last ones certainly hit the loop. */
+	EXPECT_EQ(spinner.tid, r->tid);
+	EXPECT_TRUE(c && chain_spin_ok(c->ips, c->nr));
+}
+
+FIXTURE(engine)
+{
+	struct session s;
+};
+
+FIXTURE_SETUP(engine)
+{
+	NEED(need_module());
+	ASSERT_EQ(0, session_start(&self->s, 3));
+}
+
+FIXTURE_TEARDOWN(engine)
+{
+	session_end(&self->s);
+}
+
+/* An NMI that hits within an interrupt, after that has made its request. */
+TEST_F(engine, nmi_within_an_irq_joins_the_context_of_the_irq)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *irq, *nmi, *c;
+
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 irqnmi"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	ASSERT_EQ(2, log_count(log, 'R', 0));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	irq = log_find(log, 'R', 0, 0);
+	nmi = log_find(log, 'R', 0, 1);
+	c = log_find(log, 'C', 0, 0);
+	EXPECT_STREQ("irq", irq->ctx);
+	EXPECT_STREQ("nmi", nmi->ctx);
+	EXPECT_EQ(UT_QUEUED, irq->ret);
+	EXPECT_EQ(UT_ALREADY_PENDING, nmi->ret);
+	EXPECT_EQ(irq->cookie, nmi->cookie);
+	EXPECT_EQ(irq->cookie, c->cookie);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/*
+ * An NMI in the middle of a request: the mask says pending, the task_work is
+ * not queued yet. By another work, and by the same.
+ */
+TEST_F(engine, nmi_in_the_middle_of_a_request_shares_its_context)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *outer, *nmi0, *nmi1, *c;
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:task_work_add %d 3 nmi 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	nmi0 = log_at(log, "kprobe:task_work_add", 0, 0);
+	nmi1 = log_at(log, "kprobe:task_work_add", 1, 0);
+	outer = log_at(log, "write", 0, 0);
+	ASSERT_TRUE(nmi0 && nmi1 && outer);
+	EXPECT_STREQ("nmi", nmi0->ctx);
+	EXPECT_LT(nmi0->seq, outer->seq);
+	EXPECT_EQ(UT_ALREADY_PENDING, nmi0->ret);
+	EXPECT_EQ(UT_QUEUED, nmi1->ret);
+	EXPECT_EQ(outer->cookie, nmi0->cookie);
+	EXPECT_EQ(outer->cookie, nmi1->cookie);
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+	EXPECT_EQ(1, log_count(log, 'C', 1));
+	c = log_answer(log, 0, outer->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	c = log_answer(log, 1, outer->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+static void ignore_signal(int sig)
+{
+}
+
+/*
+ * A signal makes the pending request run in get_signal(). What asks after
+ * that, in the same entry, is sent to the cache, or gets a callback with what
+ * is in the cache.
+ */
+TEST_F(engine, requests_after_the_callback_get_the_cached_trace)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *first, *again, *other, *c;
+	pid_t pid = getpid();
+
+	NEED(need_tracepoint("signal", "signal_deliver"));
+	signal(SIGUSR1, ignore_signal);
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 tp:signal_deliver %d 3 task 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 tp:sys_enter %d 1 task 0 1",
+			     my_tid()));
+	chain_syscall(SYS_kill, pid, SIGUSR1, 0, 0, 0, 0);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	first = log_at(log, "tp:sys_enter", 0, 0);
+	again = log_at(log, "tp:signal_deliver", 0, 0);
+	other = log_at(log, "tp:signal_deliver", 1, 0);
+	ASSERT_TRUE(first && again && other);
+	EXPECT_EQ(UT_QUEUED, first->ret);
+	c = log_answer(log, 0, first->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_LT(c->seq, again->seq);
+
+	EXPECT_EQ(first->cookie, again->cookie);
+	EXPECT_EQ(UT_ALREADY_EXECUTED, again->ret);
+	EXPECT_EQ(c->nr, again->nr);
+	EXPECT_EQ(0, memcmp(c->ips, again->ips, sizeof(c->ips)));
+
+	EXPECT_EQ(first->cookie, other->cookie);
+	EXPECT_EQ(UT_QUEUED, other->ret);
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+	EXPECT_EQ(1, log_count(log, 'C', 1));
+	c = log_answer(log, 1, first->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+#define COOKIE_THREADS	4
+#define COOKIES		300
+
+static void *cookie_main(void *arg)
+{
+	int fd = *(int *)arg;
+	int i;
+
+	/* Half of the time wherever the scheduler likes. */
+	for (i = 0; i < COOKIES; i++) {
+		if (i % 2)
+			pin_to_cpu(nth_cpu(i / 2 % 2) < 0 ? nth_cpu(0) :
+				   nth_cpu(i / 2 % 2));
+		mod_cmd(fd, "req 1 task");
+	}
+	return NULL;
+}
+
+static int compare_cookies(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* CPU + 1 in the low half, an odd counter in the high half; none twice. */
+TEST_F(engine, cookies_name_the_cpu_count_in_odd_numbers_and_are_unique)
+{
+	static uint64_t cookies[COOKIE_THREADS * COOKIES];
+	pthread_t threads[COOKIE_THREADS];
+	struct log *log = &self->s.log;
+	struct log_entry *r;
+	unsigned int i;
+
+	nth_cpu(0);
+	for (i = 0; i < COOKIE_THREADS; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, cookie_main,
+					    &self->s.fd));
+	for (i = 0; i < COOKIE_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	ASSERT_EQ(COOKIE_THREADS * COOKIES, log_count(log, 'R', 0));
+	for (i = 0; i < COOKIE_THREADS * COOKIES; i++) {
+		r = log_find(log, 'R', 0, i);
+		ASSERT_EQ(UT_QUEUED, r->ret);
+		cookies[i] = r->cookie;
+		ASSERT_EQ(1, r->cookie >> 32 & 1);
+		ASSERT_GE(r->cookie >> 32, 3);
+		ASSERT_GE((uint32_t)r->cookie, 1);
+		ASSERT_LE((uint32_t)r->cookie, (uint32_t)get_nprocs_conf());
+	}
+	EXPECT_EQ(NULL, log_unpaired(log));
+	qsort(cookies, COOKIE_THREADS * COOKIES, sizeof(cookies[0]),
+	      compare_cookies);
+	for (i = 1; i < COOKIE_THREADS * COOKIES; i++)
+		ASSERT_NE(cookies[i - 1], cookies[i]);
+}
+
+/* The cookie is that of the CPU on which the request was made. */
+TEST_F(engine, cookie_has_the_cpu_of_the_request)
+{
+	struct log *log = &self->s.log;
+	int i, cpu;
+
+	for (i = 0; (cpu = nth_cpu(i)) >= 0; i++) {
+		ASSERT_EQ(0, pin_to_cpu(cpu));
+		ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 task"));
+		session_forget(&self->s);
+		ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 nmi"));
+		ASSERT_EQ(0, mod_log(self->s.fd, log));
+		ASSERT_NE(NULL, log_find(log, 'R', 0, 0));
+		EXPECT_EQ(cpu + 1, (uint32_t)log_find(log, 'R', 0, 0)->cookie);
+	}
+}
+
+/*
+ * 62 works at a time: what this kernel's own tracers leave (perf holds one),
+ * all of them served by one unwind, and one more refused.
+ */
+TEST_F(engine, works_beyond_the_limit_are_refused_and_all_below_are_served)
+{
+	struct log *log = &self->s.log;
+	unsigned long mask;
+	int works, i;
+
+	for (works = 3; works < 64; works++) {
+		int ret = mod_cmd(self->s.fd, "init %d", works);
+
+		if (ret) {
+			ASSERT_EQ(-EBUSY, ret);
+			break;
+		}
+	}
+	/* 62 in all; perf has one, an ftrace instance may have one. */
+	ASSERT_LE(works, 62);
+	ASSERT_GE(works, 60);
+
+	/* A place that becomes free can be had again, and only that one. */
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "cancel 7"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "init 7"));
+	ASSERT_EQ(-EBUSY, mod_cmd(self->s.fd, "init %d", works));
+
+	mask = (1UL << works) - 1;
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req %lx nmi", mask));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(works, log_count(log, 'R', -1));
+	ASSERT_EQ(works, log_count(log, 'C', -1));
+	for (i = 0; i < works; i++) {
+		struct log_entry *c = log_find(log, 'C', i, 0);
+
+		ASSERT_NE(NULL, c);
+		EXPECT_EQ(UT_QUEUED, log_find(log, 'R', i, 0)->ret);
+		EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, c->cookie);
+		EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	}
+}
+
+/* A cancelled work, and one that never was registered. */
+TEST_F(engine, request_by_a_cancelled_work_is_refused)
+{
+	struct log *log = &self->s.log;
+	unsigned int i;
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "cancel 1"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "req 6 task"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "req a irq"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "req a nmi"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	ASSERT_EQ(6, log_count(log, 'R', -1));
+	for (i = 0; i < log->nr; i++) {
+		struct log_entry *e = &log->entries[i];
+
+		if (e->type != 'R' || e->work == 2)
+			continue;
+		EXPECT_EQ(-EINVAL, e->ret);
+		EXPECT_EQ(0, e->cookie);
+	}
+	EXPECT_EQ(1, log_count(log, 'C', -1));
+	EXPECT_EQ(1, log_count(log, 'C', 2));
+}
+
+/*
+ * A task sleeps with requests of works 0 and 1 pending; 1 is cancelled, and 3
+ * registered, which gets its place. Then only 0 is called: 3 has not asked.
+ */
+TEST_F(engine, a_work_in_a_cancelled_ones_place_inherits_nothing)
+{
+	struct log *log = &self->s.log;
+	struct actor actor;
+	int pipefd[2];
+
+	ASSERT_EQ(0, pipe(pipefd));
+	ASSERT_TRUE(actor_start(&actor, -1));
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:vfs_read %d 3 task 0 1",
+			     actor.tid));
+	actor_go(&actor, SYS_read, pipefd[0], (long)&self->s, 0 + 1);
+	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "cancel 1"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "init 3"));
+	ASSERT_EQ(1, write(pipefd[1], &self->s.fd, 1));
+	wait_flag(&actor.done);
+	actor_end(&actor);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	ASSERT_EQ(2, log_count(log, 'R', -1));
+	EXPECT_EQ(UT_QUEUED, log_find(log, 'R', 0, 0)->ret);
+	EXPECT_EQ(UT_QUEUED, log_find(log, 'R', 1, 0)->ret);
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+	EXPECT_EQ(0, log_count(log, 'C', 1));
+	EXPECT_EQ(0, log_count(log, 'C', 3));
+	EXPECT_TRUE(chain_syscall_ok(log_find(log, 'C', 0, 0)->ips,
+				     log_find(log, 'C', 0, 0)->nr));
+
+	/* It works for itself. */
+	session_forget(&self->s);
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 8 task"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(1, log_count(log, 'C', 3));
+}
+
+struct canceller {
+	int fd;
+	volatile int started;
+	volatile int returned;
+};
+
+static void *canceller_main(void *arg)
+{
+	struct canceller *canceller = arg;
+
+	canceller->started = 1;
+	mod_cmd(canceller->fd, "cancel 0");
+	canceller->returned = 1;
+	return NULL;
+}
+
+/* While the callback of a work runs, its cancel does not return. */
+TEST_F(engine, cancel_waits_for_a_callback_that_runs)
+{
+	struct canceller canceller = { .fd = self->s.fd };
+	struct log *log = &self->s.log;
+	struct actor actor;
+	pthread_t thread;
+	char cmd[] = "req 1 task";
+
+	ASSERT_TRUE(actor_start(&actor, -1));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
+	actor_go(&actor, SYS_write, self->s.fd, (long)cmd, sizeof(cmd) - 1);
+	/* The callback logs, then it waits. */
+	while (!log_count(log, 'C', 0)) {
+		usleep(1000);
+		ASSERT_EQ(0, mod_log(self->s.fd, log));
+	}
+	ASSERT_EQ(0, pthread_create(&thread, NULL, canceller_main, &canceller));
+	wait_flag(&canceller.started);
+	usleep(300000);
+	EXPECT_EQ(0, canceller.returned);
+	EXPECT_EQ(0, actor.done);
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "release 0"));
+	pthread_join(thread, NULL);
+	EXPECT_EQ(1, canceller.returned);
+	wait_flag(&actor.done);
+	actor_end(&actor);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+}
+
+/*
+ * While a callback runs, the trace is not yet for everybody to have: the work
+ * itself is told to wait, by an NMI that hits its callback.
+ */
+TEST_F(engine, request_from_within_the_callback_is_still_pending)
+{
+	struct log *log = &self->s.log;
+	struct actor actor;
+	char cmd[] = "req 1 task";
+
+	NEED(need_cpus(2));
+	ASSERT_TRUE(actor_start(&actor, nth_cpu(1)));
+	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
+	/* The callback sleeps: the context switch hits in the middle of it. */
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:prepare_to_wait_event %d 1 nmi 0 1",
+			     actor.tid));
+	actor_go(&actor, SYS_write, self->s.fd, (long)cmd, sizeof(cmd) - 1);
+	while (!log_at(log, "kprobe:prepare_to_wait_event", 0, 0)) {
+		usleep(1000);
+		ASSERT_EQ(0, mod_log(self->s.fd, log));
+	}
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "release 0"));
+	wait_flag(&actor.done);
+	actor_end(&actor);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	EXPECT_EQ(UT_ALREADY_PENDING,
+		  log_at(log, "kprobe:prepare_to_wait_event", 0, 0)->ret);
+	EXPECT_EQ(log_at(log, "write", 0, 0)->cookie,
+		  log_at(log, "kprobe:prepare_to_wait_event", 0, 0)->cookie);
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+}
+
+/* Kernel threads have no user stack. */
+TEST_F(engine, kernel_thread_is_refused)
+{
+	struct log *log = &self->s.log;
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 kthread"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_count(log, 'R', 0));
+	EXPECT_EQ(-EINVAL, log_find(log, 'R', 0, 0)->ret);
+	EXPECT_EQ(0, log_find(log, 'R', 0, 0)->cookie);
+	EXPECT_NE(my_tid(), log_find(log, 'R', 0, 0)->tid);
+	EXPECT_EQ(0, log_count(log, 'C', 0));
+}
+
+/* A user worker of io_uring: user mm, but no user stack. */
+TEST_F(engine, io_worker_is_refused)
+{
+	struct io_uring_params params = { };
+	struct log *log = &self->s.log;
+	unsigned int refused = 0, i;
+	struct io_uring_sqe *sqes;
+	char *sq, buf[16];
+	int ring, zero;
+
+	ring = syscall(SYS_io_uring_setup, 4, &params);
+	if (ring < 0 && (errno == ENOSYS || errno == EPERM))
+		SKIP(return, "needs io_uring");
+	ASSERT_GE(ring, 0);
+	sq = mmap(NULL, params.sq_off.array + params.sq_entries * 4,
+		  PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
+	ASSERT_NE(MAP_FAILED, sq);
+	sqes = mmap(NULL, params.sq_entries * sizeof(*sqes),
+		    PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
+	ASSERT_NE(MAP_FAILED, sqes);
+	zero = open("/dev/zero", O_RDONLY);
+	ASSERT_GE(zero, 0);
+	memset(sqes, 0, sizeof(*sqes));
+	sqes->opcode = IORING_OP_READ;
+	sqes->flags = IOSQE_ASYNC;
+	sqes->fd = zero;
+	sqes->addr = (unsigned long)buf;
+	sqes->len = sizeof(buf);
+	*(unsigned int *)(sq + params.sq_off.array) = 0;
+	__atomic_store_n((unsigned int *)(sq + params.sq_off.tail), 1,
+			 __ATOMIC_RELEASE);
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:io_read %d 1 task 0 9",
+			     -getpid()));
+	ASSERT_EQ(1, syscall(SYS_io_uring_enter, ring, 1, 1,
+			     IORING_ENTER_GETEVENTS, NULL, 0));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	for (i = 0; i < log->nr; i++) {
+		if (log->entries[i].type != 'R' ||
+		    log->entries[i].tid == my_tid())
+			continue;
+		EXPECT_EQ(-EINVAL, log->entries[i].ret);
+		refused++;
+	}
+	EXPECT_EQ(1, refused);
+	EXPECT_EQ(0, log_count(log, 'C', 0));
+}
+
+static void *alloc_fails_main(void *arg)
+{
+	struct session *s = arg;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/fail-nth", my_tid());
+	/* The first allocation of this thread from here on is the cache's. */
+	if (write_file(path, "1"))
+		return (void *)1;
+	chain_cmd(s->fd, "req 3 task");
+	write_file(path, "0");
+	chain_cmd(s->fd, "req 1 task");
+	return NULL;
+}
+
+/* No memory for the trace: an empty one, once; the next entry is fine. */
+TEST_F(engine, failed_allocation_gives_an_empty_trace_once)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *c;
+	pthread_t thread;
+	void *failed;
+
+	NEED(need_debugfs());
+	NEED(need_file("/proc/self/fail-nth"));
+	NEED(need_file("/sys/kernel/debug/failslab/ignore-gfp-wait"));
+	ASSERT_EQ(0, write_file("/sys/kernel/debug/failslab/ignore-gfp-wait",
+				"N"));
+	write_file("/sys/kernel/debug/failslab/verbose", "0");
+	ASSERT_EQ(0, pthread_create(&thread, NULL, alloc_fails_main, &self->s));
+	ASSERT_EQ(0, pthread_join(thread, &failed));
+	write_file("/sys/kernel/debug/failslab/ignore-gfp-wait", "Y");
+	ASSERT_EQ(NULL, failed);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	ASSERT_EQ(3, log_count(log, 'R', -1));
+	ASSERT_EQ(2, log_count(log, 'C', 0));
+	ASSERT_EQ(1, log_count(log, 'C', 1));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	EXPECT_EQ(0, log_find(log, 'C', 0, 0)->nr);
+	EXPECT_EQ(0, log_find(log, 'C', 1, 0)->nr);
+	c = log_find(log, 'C', 0, 1);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/* Two made-up frames in memory of the test's choice. */
+struct frames {
+	uint64_t fp0, ret0;
+	uint64_t fp1, ret1;
+};
+
+#define RET0	0x11111000UL
+#define RET1	0x22222000UL
+
+static void set_frames(struct frames *frames, unsigned long at)
+{
+	frames->fp0 = at + offsetof(struct frames, fp1);
+	frames->ret0 = RET0;
+	frames->fp1 = 0;
+	frames->ret1 = RET1;
+}
+
+/* Part of the stack was never touched by this process: it is read in. */
+TEST_F(engine, stack_page_that_is_not_resident_is_faulted_in)
+{
+	struct log *log = &self->s.log;
+	struct frames frames;
+	struct log_entry *c;
+	char cmd[] = "req 1 nmi";
+	char *stack, *map;
+	int file;
+
+	stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, stack);
+	file = memfd_create("stack", MFD_CLOEXEC);
+	ASSERT_GE(file, 0);
+	set_frames(&frames, (unsigned long)stack + 4096);
+	ASSERT_EQ(sizeof(frames), write(file, &frames, sizeof(frames)));
+	ASSERT_EQ(0, ftruncate(file, 4096));
+	map = mmap(stack + 4096, 4096, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_FIXED, file, 0);
+	ASSERT_EQ(stack + 4096, map);
+	stack[0] = 1;
+
+	ASSERT_EQ(sizeof(cmd) - 1,
+		  framed_syscall(SYS_write, self->s.fd, (long)cmd,
+				 sizeof(cmd) - 1, stack + 4096, map));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	ASSERT_EQ(3, c->nr);
+	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+	EXPECT_EQ(RET0, c->ips[1]);
+	EXPECT_EQ(RET1, c->ips[2]);
+}
+
+struct stalled {
+	int fd;
+	char *stack;
+};
+
+static char clone_stack[65536] __attribute__((aligned(16)));
+
+static int stalled_main(void *arg)
+{
+	static char cmd[] = "req 1 task";
+	struct stalled *stalled = arg;
+
+	framed_syscall(SYS_write, stalled->fd, (long)cmd, sizeof(cmd) - 1,
+		       stalled->stack + 2048, stalled->stack + 4096);
+	return 77;
+}
+
+/*
+ * The stack is under the control of a userfaultfd that nobody serves: the
+ * unwind waits for it, but a kill ends that, and the callback runs.
+ */
+TEST_F(engine, unwind_stalled_by_userfaultfd_can_be_killed)
+{
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_api api = { .api = UFFD_API };
+	struct log *log = &self->s.log;
+	struct stalled stalled;
+	struct pollfd pollfd;
+	struct log_entry *c;
+	char *stack;
+	int status;
+	pid_t pid;
+	int uffd;
+
+	uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (uffd < 0)
+		SKIP(return, "needs userfaultfd");
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_API, &api));
+	stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, stack);
+	stack[0] = 1;
+	reg.range.start = (unsigned long)stack + 4096;
+	reg.range.len = 4096;
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_REGISTER, &reg));
+
+	/* The descriptor is for this mm, so share it. */
+	stalled.fd = self->s.fd;
+	stalled.stack = stack;
+	pid = clone(stalled_main, clone_stack + sizeof(clone_stack),
+		    CLONE_VM | SIGCHLD, &stalled);
+	ASSERT_GT(pid, 0);
+	/* It waits for the page. */
+	pollfd = (struct pollfd){ .fd = uffd, .events = POLLIN };
+	ASSERT_EQ(1, poll(&pollfd, 1, 20000));
+	ASSERT_EQ(POLLIN, pollfd.revents);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(0, log_count(log, 'C', 0));
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_TRUE(WIFSIGNALED(status));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	ASSERT_EQ(1, c->nr);
+	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+}
+
+TEST_HARNESS_MAIN

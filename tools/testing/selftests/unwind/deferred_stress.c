@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Everything at once: works that come and go while they are requested on all
+ * CPUs, tasks that come and go while they are asked, arming and disarming. Run
+ * on a kernel with lockdep and KASAN, too.
+ */
+#include "engine_test.h"
+#include "../kselftest_harness.h"
+
+#include <time.h>
+
+FIXTURE(stress)
+{
+	struct session s;
+};
+
+FIXTURE_SETUP(stress)
+{
+	NEED(need_module());
+	ASSERT_EQ(0, session_start(&self->s, 8));
+}
+
+FIXTURE_TEARDOWN(stress)
+{
+	session_end(&self->s);
+}
+
+struct racer {
+	int fd;
+	int index;
+	volatile int *stop;
+	unsigned long rounds;
+	int failed;
+};
+
+static void *requester_main(void *arg)
+{
+	static const char * const contexts[] = { "task", "irq", "nmi" };
+	struct racer *racer = arg;
+
+	while (!*racer->stop) {
+		if (chain_cmd(racer->fd, "req ff %s",
+			      contexts[racer->rounds % 3]))
+			racer->failed++;
+		racer->rounds++;
+	}
+	return NULL;
+}
+
+static void *canceller_main(void *arg)
+{
+	struct racer *racer = arg;
+	int work;
+
+	while (!*racer->stop) {
+		/* The odd works are left alone. */
+		work = 2 * (racer->rounds % 2) + 4 * racer->index;
+		if (mod_cmd(racer->fd, "cancel %d", work) ||
+		    mod_cmd(racer->fd, "init %d", work))
+			racer->failed++;
+		racer->rounds++;
+	}
+	return NULL;
+}
+
+/* Read the log while it fills; check that a callback belongs to a request. */
+static void check_part(struct __test_metadata *_metadata, struct log *log)
+{
+	struct log_entry *c, *r;
+	unsigned int i, j;
+
+	for (i = 0; i < log->nr; i++) {
+		c = &log->entries[i];
+		if (c->type != 'C')
+			continue;
+		EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+		EXPECT_EQ(1, log_answers(log, c->work, c->cookie));
+		for (j = 0; j < log->nr; j++) {
+			r = &log->entries[j];
+			if (r->type == 'R' && r->work == c->work &&
+			    r->cookie == c->cookie)
+				break;
+		}
+		ASSERT_LT(j, log->nr);
+		EXPECT_EQ(r->tid, c->tid);
+	}
+}
+
+/*
+ * Two threads request eight works; two others cancel and register four of them.
+ * The works that stay get all their records; the others never one too many.
+ */
+TEST_F_TIMEOUT(stress, cancel_and_register_while_requested_everywhere, 120)
+{
+	struct racer racers[4];
+	struct log *log = &self->s.log;
+	unsigned int i, work;
+	pthread_t threads[4];
+	volatile int stop;
+	int round;
+
+	for (round = 0; round < 10; round++) {
+		stop = 0;
+		for (i = 0; i < 4; i++) {
+			racers[i] = (struct racer){
+				.fd = self->s.fd, .index = i % 2, .stop = &stop,
+			};
+			ASSERT_EQ(0, pthread_create(&threads[i], NULL,
+						    i < 2 ? requester_main :
+						    canceller_main, &racers[i]));
+		}
+		usleep(100000);
+		stop = 1;
+		for (i = 0; i < 4; i++) {
+			pthread_join(threads[i], NULL);
+			EXPECT_EQ(0, racers[i].failed);
+		}
+		ASSERT_EQ(0, mod_log(self->s.fd, log));
+		/* What did not fit was dropped whole: then count nothing. */
+		if (!log->overflow) {
+			check_part(_metadata, log);
+			for (work = 1; work < 8; work += 2) {
+				EXPECT_EQ(log_rets(log, work, UT_QUEUED),
+					  log_count(log, 'C', work));
+				EXPECT_EQ(0, log_rets(log, work, -EINVAL));
+			}
+		}
+		log_free(log);
+	}
+}
+
+static void *arm_main(void *arg)
+{
+	struct racer *racer = arg;
+
+	while (!*racer->stop) {
+		if (mod_cmd(racer->fd, "arm") || mod_cmd(racer->fd, "disarm"))
+			racer->failed++;
+		racer->rounds++;
+	}
+	return NULL;
+}
+
+/* Arming and disarming in between changes nothing for who is armed. */
+TEST_F(stress, arm_and_disarm_while_requested)
+{
+	struct racer racers[3];
+	struct log *log = &self->s.log;
+	pthread_t threads[3];
+	volatile int stop = 0;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		racers[i] = (struct racer){ .fd = self->s.fd, .stop = &stop };
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL,
+					    i < 1 ? requester_main : arm_main,
+					    &racers[i]));
+	}
+	usleep(100000);
+	stop = 1;
+	for (i = 0; i < 3; i++) {
+		pthread_join(threads[i], NULL);
+		EXPECT_EQ(0, racers[i].failed);
+	}
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(0, log_rets(log, -1, -EINVAL));
+	if (!log->overflow)
+		EXPECT_EQ(log_rets(log, -1, UT_QUEUED), log_count(log, 'C', -1));
+}
+
+/* Objects of the slab cache that holds a task's trace; -1 if not to be known. */
+static long trace_objects(void)
+{
+	char name[64], line[512];
+	long active, sum = -1;
+	FILE *file;
+
+	file = fopen("/proc/slabinfo", "r");
+	if (!file)
+		return -1;
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%63s %ld", name, &active) != 2)
+			continue;
+		if (!strcmp(name, "kmalloc-4k") ||
+		    !strcmp(name, "kmalloc-cg-4k"))
+			sum = (sum < 0 ? 0 : sum) + active;
+	}
+	fclose(file);
+	return sum;
+}
+
+static void *ask_main(void *arg)
+{
+	struct session *s = arg;
+
+	chain_cmd(s->fd, "req 3 task");
+	return NULL;
+}
+
+#define TASKS	600
+
+/*
+ * Processes and threads that are asked once and exit, some of them killed: the
+ * caches go with them.
+ */
+TEST_F_TIMEOUT(stress, fork_and_exit_storm_leaks_no_cache, 240)
+{
+	struct log *log = &self->s.log;
+	long before, after;
+	pthread_t thread;
+	int i, status;
+	pid_t pid;
+
+	if (trace_objects() < 0)
+		SKIP(return, "needs /proc/slabinfo with kmalloc-4k");
+	/* One round to warm up, one that counts. */
+	for (i = 0, before = 0; i < 2 * TASKS; i++) {
+		if (i == TASKS)
+			before = trace_objects();
+		pid = fork();
+		ASSERT_GE(pid, 0);
+		if (!pid) {
+			chain_cmd(self->s.fd, "req 3 %s", i % 2 ? "nmi" : "irq");
+			if (!pthread_create(&thread, NULL, ask_main, &self->s) &&
+			    i % 4)
+				pthread_join(thread, NULL);
+			if (i % 8 == 7)
+				kill(getpid(), SIGKILL);
+			_exit(0);
+		}
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		if (i % 100 == 99) {
+			ASSERT_EQ(0, mod_log(self->s.fd, log));
+			EXPECT_EQ(0, log->overflow);
+			EXPECT_EQ(NULL, log_unpaired(log));
+			log_free(log);
+		}
+	}
+	/* Tasks are freed after a grace period. */
+	for (i = 0; i < 100; i++) {
+		after = trace_objects();
+		if (after - before < TASKS / 2)
+			break;
+		usleep(100000);
+	}
+	/* A leak would be one or two for each of the tasks. */
+	EXPECT_LT(after - before, TASKS / 2);
+}
+
+/* A session that ends with requests pending: nobody is called any more. */
+TEST_F(stress, works_that_vanish_with_requests_pending)
+{
+	struct actor actor;
+	struct session s;
+	int pipefd[2];
+	char byte;
+	int i;
+
+	ASSERT_EQ(0, pipe(pipefd));
+	ASSERT_TRUE(actor_start(&actor, -1));
+	for (i = 0; i < 20; i++) {
+		ASSERT_EQ(0, session_start(&s, 4));
+		ASSERT_EQ(0, mod_cmd(s.fd, "probe 0 kprobe:vfs_read %d f nmi 0 1",
+				     actor.tid));
+		actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);
+		ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
+		session_end(&s);
+		ASSERT_EQ(1, write(pipefd[1], "x", 1));
+		wait_flag(&actor.done);
+	}
+	actor_end(&actor);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The last steps to user mode: events that fire there, and NMIs at every point
+ * of them. A request there is refused or answered, with the frames of this
+ * entry; it is never carried to the next one, and never makes the task go
+ * round. Also: the static key that switches all of this on, and what tasks
+ * still have from the time before.
+ */
+#include "engine_test.h"
+#include "../kselftest_harness.h"
+
+#define ENTRIES		500
+
+FIXTURE(window)
+{
+	struct session s;
+};
+
+FIXTURE_SETUP(window)
+{
+	NEED(need_module());
+	ASSERT_EQ(0, session_start(&self->s, 3));
+	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
+}
+
+FIXTURE_TEARDOWN(window)
+{
+	session_end(&self->s);
+}
+
+/* Make many entries with a probe in place; then nothing may be left open. */
+static int enter_many(struct session *s, const char *point, const char *ctx,
+		      int max, const char *caller)
+{
+	int ret, i;
+
+	ret = mod_cmd(s->fd, "probe 0 %s %d 1 %s 0 %d %s", point, my_tid(), ctx,
+		      max, caller);
+	if (ret)
+		return ret;
+	for (i = 0; i < ENTRIES; i++)
+		chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+	ret = mod_cmd(s->fd, "unprobe 0");
+	return ret ?: mod_log(s->fd, &s->log);
+}
+
+/*
+ * Checks that hold for all of these: each cookie has exactly one record, which
+ * came before any request of this task got another cookie. Returns what is
+ * wrong, or an empty string.
+ */
+static const char *check_order(struct log *log, pid_t tid)
+{
+	uint64_t open = 0, last = 0;
+	unsigned int i;
+
+	if (log->overflow)
+		return "the log was full";
+	for (i = 0; i < log->nr; i++) {
+		struct log_entry *e = &log->entries[i];
+
+		if (e->tid != tid || (e->type != 'R' && e->type != 'C'))
+			continue;
+		if (e->type == 'C') {
+			if (e->cookie != open)
+				return "a record nobody waits for";
+			last = open;
+			open = 0;
+			continue;
+		}
+		if (e->ret < 0 || e->ret == UT_ALREADY_EXECUTED)
+			continue;
+		if (open && e->cookie != open)
+			return "a new cookie before the record of the last one";
+		if (e->ret == UT_ALREADY_PENDING && !open) {
+			/* The callback has logged, but not returned. */
+			if (e->cookie != last)
+				return "pending, but nothing is";
+			continue;
+		}
+		open = e->cookie;
+	}
+	return open ? "a cookie without a record" : "";
+}
+
+/* Drop everything else from the log. */
+static void keep_work(struct log *log, int work)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < log->nr; i++) {
+		if (log->entries[i].work == work)
+			log->entries[nr++] = log->entries[i];
+	}
+	log->nr = nr;
+}
+
+static unsigned int count_chains(struct log *log)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < log->nr; i++)
+		nr += log->entries[i].type == 'C' &&
+		      chain_syscall_ok(log->entries[i].ips, log->entries[i].nr);
+	return nr;
+}
+
+/*
+ * preemptirq:irq_enable fires after the last look at the flags. In task context
+ * nothing could be queued: refused, each time.
+ */
+TEST_F(window, irq_enable_on_the_way_out_is_refused_in_task_context)
+{
+	struct log *log = &self->s.log;
+
+	NEED(need_tracepoint("preemptirq", "irq_enable"));
+	ASSERT_EQ(0, enter_many(&self->s, "tp:irq_enable", "task", 100000,
+				"syscall_exit_to_user_mode"));
+	/* Each entry's last one; a reschedule before it has another, answered. */
+	EXPECT_GE(log_rets(log, 0, -EINVAL), ENTRIES);
+	EXPECT_EQ(NULL, log_unpaired(log));
+	EXPECT_STREQ("", check_order(log, my_tid()));
+}
+
+/* The same from an NMI: answered, after the return, with the right frames. */
+TEST_F(window, nmi_at_irq_enable_on_the_way_out_is_answered_in_place)
+{
+	struct log *log = &self->s.log;
+
+	NEED(need_tracepoint("preemptirq", "irq_enable"));
+	ASSERT_EQ(0, enter_many(&self->s, "tp:irq_enable", "nmi", 100000,
+				"syscall_exit_to_user_mode"));
+	EXPECT_GE(log_rets(log, 0, UT_QUEUED), ENTRIES);
+	EXPECT_EQ(0, log_rets(log, 0, -EINVAL));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	EXPECT_STREQ("", check_order(log, my_tid()));
+	EXPECT_GE(count_chains(log), ENTRIES);
+}
+
+/* All irq_enable events of the task, most of them far from the way out. */
+TEST_F(window, irq_enable_everywhere_makes_no_livelock)
+{
+	struct log *log = &self->s.log;
+
+	NEED(need_tracepoint("preemptirq", "irq_enable"));
+	ASSERT_EQ(0, enter_many(&self->s, "tp:irq_enable", "task", 5000, ""));
+	EXPECT_GE(log_count(log, 'R', 0), ENTRIES);
+	EXPECT_EQ(NULL, log_unpaired(log));
+	EXPECT_STREQ("", check_order(log, my_tid()));
+}
+
+/* context_tracking:user_enter is even later. */
+TEST_F(window, user_enter_is_refused_in_task_context)
+{
+	struct log *log = &self->s.log;
+
+	NEED(need_tracepoint("context_tracking", "user_enter"));
+	ASSERT_EQ(0, enter_many(&self->s, "tp:user_enter", "task", 100000, ""));
+	EXPECT_GE(log_count(log, 'R', 0), ENTRIES);
+	EXPECT_EQ(log_count(log, 'R', 0), log_rets(log, 0, -EINVAL));
+	EXPECT_EQ(0, log_count(log, 'C', 0));
+}
+
+/*
+ * Each answer takes an interrupt, whose return is the next hit: three in a row
+ * here, all of them in the entry that sets the probe up, and with its frames.
+ */
+TEST_F(window, nmi_at_user_enter_is_answered_in_place)
+{
+	struct log *log = &self->s.log;
+	int i;
+
+	NEED(need_tracepoint("context_tracking", "user_enter"));
+	for (i = 0; i < 100; i++) {
+		ASSERT_EQ(0, chain_cmd(self->s.fd,
+				       "probe 0 tp:user_enter %d 1 nmi 0 3",
+				       my_tid()));
+		ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
+	}
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(300, log_count(log, 'R', 0));
+	EXPECT_EQ(300, log_rets(log, 0, UT_QUEUED));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	EXPECT_STREQ("", check_order(log, my_tid()));
+	EXPECT_EQ(300, count_chains(log));
+}
+
+/* sys_exit comes before the loop: an ordinary request. */
+TEST_F(window, sys_exit_is_answered_in_every_entry)
+{
+	struct log *log = &self->s.log;
+
+	NEED(need_tracepoint("raw_syscalls", "sys_exit"));
+	ASSERT_EQ(0, enter_many(&self->s, "tp:sys_exit", "task", 100000, ""));
+	EXPECT_GE(log_count(log, 'R', 0), ENTRIES);
+	EXPECT_EQ(log_count(log, 'R', 0), log_rets(log, 0, UT_QUEUED));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	EXPECT_STREQ("", check_order(log, my_tid()));
+	EXPECT_EQ(ENTRIES, count_chains(log));
+}
+
+/*
+ * An NMI at the entry of the function that ends a context: the context is
+ * still the old one, whose callback is done, or a new one; never cookie 0.
+ */
+TEST_F(window, nmi_at_the_reset_sees_the_old_context_or_none)
+{
+	struct log *log = &self->s.log;
+	unsigned int i;
+	int ret;
+
+	ret = mod_cmd(self->s.fd,
+		      "probe 1 kprobe:__unwind_deferred_reset %d 1 nmi 0 100000",
+		      my_tid());
+	ASSERT_EQ(0, ret);
+	ASSERT_EQ(0, enter_many(&self->s, "tp:sys_exit", "task", 100000, ""));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 1"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_GE(log_count(log, 'R', 0), 2 * ENTRIES);
+	EXPECT_EQ(0, log_rets(log, 0, -EINVAL));
+	for (i = 0; i < log->nr; i++) {
+		if (log->entries[i].type == 'R')
+			ASSERT_NE(0, log->entries[i].cookie);
+	}
+	EXPECT_EQ(NULL, log_unpaired(log));
+	EXPECT_STREQ("", check_order(log, my_tid()));
+}
+
+/* In the scheduler, under its raw lock: no deadlock, and answered. */
+TEST_F(window, sched_switch_is_answered)
+{
+	struct log *log = &self->s.log;
+	int i;
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 tp:sched_switch %d 1 task 0 200",
+			     my_tid()));
+	for (i = 0; i < 50; i++) {
+		struct { long sec, nsec; } delay = { 0, 1000000 };
+
+		chain_syscall(SYS_nanosleep, (long)&delay, 0, 0, 0, 0, 0);
+	}
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	/* Not each of them need have slept: the timer can be faster. */
+	EXPECT_GE(log_count(log, 'R', 0), 25);
+	EXPECT_EQ(0, log_rets(log, 0, -EINVAL));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	EXPECT_STREQ("", check_order(log, my_tid()));
+	EXPECT_GE(count_chains(log), 25);
+}
+
+struct storm {
+	volatile int stop;
+	volatile int tid;
+	int cpu;
+};
+
+static void *storm_main(void *arg)
+{
+	struct storm *storm = arg;
+
+	pin_to_cpu(storm->cpu);
+	storm->tid = my_tid();
+	while (!storm->stop)
+		chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+	return NULL;
+}
+
+/*
+ * NMIs from another CPU at arbitrary moments of a task that enters and leaves
+ * the kernel all the time: each cookie has one record, before the next one.
+ */
+TEST_F_TIMEOUT(window, nmi_storm_gives_each_cookie_exactly_one_record, 120)
+{
+	struct log *log = &self->s.log;
+	struct storm storm = { };
+	pthread_t thread;
+
+	NEED(need_cpus(2));
+	storm.cpu = nth_cpu(1);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, storm_main, &storm));
+	wait_flag(&storm.tid);
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "req 3 nmi %d 2000 7", storm.cpu));
+	storm.stop = 1;
+	pthread_join(thread, NULL);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(0, log->overflow);
+	EXPECT_EQ(4000, log_count(log, 'R', -1));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	/* The two works share a cookie: check the order of one of them. */
+	keep_work(log, 0);
+	EXPECT_STREQ("", check_order(log, storm.tid));
+	EXPECT_GE(log_rets(log, 0, UT_QUEUED), 1000);
+}
+
+/* ------------------------------------------------------- the static key */
+
+FIXTURE(key)
+{
+	struct session s;
+};
+
+FIXTURE_SETUP(key)
+{
+	NEED(need_module());
+	ASSERT_EQ(0, session_start(&self->s, 2));
+}
+
+FIXTURE_TEARDOWN(key)
+{
+	session_end(&self->s);
+}
+
+/* Disarm, and wait until the engine is really off; somebody else may use it. */
+static const char *switch_off(struct session *s)
+{
+	int tries;
+
+	if (mod_cmd(s->fd, "disarm"))
+		return "disarm failed";
+	for (tries = 0; tries < 300; tries++) {
+		/* Not work 0: its callbacks are counted. */
+		if (mod_cmd(s->fd, "req 2 task") || mod_log(s->fd, &s->log))
+			return "request failed";
+		if (log_rets(&s->log, 1, -EINVAL))
+			return NULL;
+		usleep(50000);
+	}
+	return "somebody else keeps deferred unwinding armed";
+}
+
+/* While nobody is armed, requests are refused; then they work again. */
+TEST_F(key, requests_are_refused_while_nobody_is_armed)
+{
+	struct log *log = &self->s.log;
+
+	NEED(switch_off(&self->s));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 task"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 irq"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 nmi"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(3, log_rets(log, 0, -EINVAL));
+	EXPECT_EQ(0, log_count(log, 'C', 0));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	EXPECT_TRUE(chain_syscall_ok(log_find(log, 'C', 0, 0)->ips,
+				     log_find(log, 'C', 0, 0)->nr));
+}
+
+/* Armed twice, disarmed once: still armed. */
+TEST_F(key, one_of_two_armed_users_is_enough)
+{
+	struct log *log = &self->s.log;
+	int i;
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "disarm"));
+	for (i = 0; i < 30; i++) {
+		usleep(100000);
+		ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 task"));
+	}
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(30, log_rets(log, 0, UT_QUEUED));
+	EXPECT_EQ(30, log_count(log, 'C', 0));
+}
+
+/*
+ * A task sleeps with a request pending while the engine goes off and on again.
+ * When it asks again in the same entry its callback is still queued: it must
+ * not be queued twice, and both requests get the one record.
+ */
+TEST_F(key, callback_still_queued_from_before_is_not_queued_twice)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *old, *again, *c;
+	struct actor actor;
+	int pipefd[2];
+	char byte;
+
+	ASSERT_EQ(0, pipe(pipefd));
+	ASSERT_TRUE(actor_start(&actor, -1));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:vfs_read %d 1 task 0 1",
+			     actor.tid));
+	actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);
+	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
+	NEED(switch_off(&self->s));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
+	/* When it wakes up; and on its way out. */
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:touch_atime %d 1 task 0 1",
+			     actor.tid));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 2 tp:sys_exit %d 1 task 0 1",
+			     actor.tid));
+	ASSERT_EQ(1, write(pipefd[1], "x", 1));
+	wait_flag(&actor.done);
+	actor_end(&actor);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	old = log_at(log, "kprobe:vfs_read", 0, 0);
+	again = log_at(log, "tp:sys_exit", 0, 0);
+	ASSERT_TRUE(old && again);
+	EXPECT_EQ(UT_QUEUED, old->ret);
+	EXPECT_EQ(UT_ALREADY_PENDING, again->ret);
+	EXPECT_EQ(old->cookie, again->cookie);
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+	c = log_answer(log, 0, old->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/*
+ * A task goes back to user space while the engine is off: nothing resets its
+ * context. When the engine is on again, that left-over is not taken for a live
+ * context: a new cookie, and the frames of now.
+ */
+TEST_F(key, context_left_from_before_is_not_taken_for_a_live_one)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *old, *new, *c;
+	struct actor actor;
+	int pipefd[2];
+	char byte;
+
+	ASSERT_EQ(0, pipe(pipefd));
+	ASSERT_TRUE(actor_start(&actor, -1));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:vfs_read %d 1 task 0 1",
+			     actor.tid));
+	actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);
+	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
+	NEED(switch_off(&self->s));
+	ASSERT_EQ(1, write(pipefd[1], "x", 1));
+	wait_flag(&actor.done);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
+	/* The actor yields all the time, with another stack: not the chain. */
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 1 kprobe:__x64_sys_sched_yield %d 1 nmi 0 1",
+			     actor.tid));
+	while (!log_at(log, "kprobe:__x64_sys_sched_yield", 0, 0) ||
+	       log_count(log, 'C', 0) < 2) {
+		usleep(1000);
+		ASSERT_EQ(0, mod_log(self->s.fd, log));
+	}
+	actor_end(&actor);
+
+	old = log_at(log, "kprobe:vfs_read", 0, 0);
+	new = log_at(log, "kprobe:__x64_sys_sched_yield", 0, 0);
+	ASSERT_TRUE(old && new);
+	EXPECT_EQ(UT_QUEUED, new->ret);
+	EXPECT_NE(old->cookie, new->cookie);
+	c = log_answer(log, 0, old->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	c = log_answer(log, 0, new->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_GE(c->nr, 2);
+	EXPECT_FALSE(chain_syscall_ok(c->ips, c->nr));
+}
+
+TEST_HARNESS_MAIN
