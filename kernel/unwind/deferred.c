@@ -346,12 +346,14 @@ EXPORT_SYMBOL_GPL(unwind_deferred_request);
 int unwind_deferred_cached(struct unwind_stacktrace *trace)
 {
 	struct unwind_task_info *info = &current->unwind_info;
+	unsigned long mask = atomic_long_read(&info->mask);
 	struct unwind_cache *cache = info->cache;
 
 	trace->nr = 0;
 	trace->entries = NULL;
 
-	if (!cache || !(atomic_long_read(&info->mask) & UNWIND_USED))
+	if (!cache || !(mask & UNWIND_USED) ||
+	    !unwind_context_is_live(info, mask, READ_ONCE(unwind_epoch)))
 		return -ENOENT;
 
 	trace->nr = cache->nr;
@@ -394,18 +396,16 @@ static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
 int unwind_user_faultable(struct unwind_stacktrace *trace)
 {
 	struct unwind_task_info *info = &current->unwind_info;
-	u16 epoch = READ_ONCE(unwind_epoch);
 	struct unwind_cache *cache;
 	unsigned long flags;
+	bool dying;
+	u16 epoch;
 
 	might_fault();
 
-	if (!unwind_deferred_cached(trace) &&
-	    unwind_context_is_live(info, atomic_long_read(&info->mask), epoch))
+	/* Leaves the trace empty if it fails. */
+	if (!unwind_deferred_cached(trace))
 		return 0;
-
-	trace->nr = 0;
-	trace->entries = NULL;
 
 	if (!is_user_task(current) || !user_mode(task_pt_regs(current)))
 		return -EINVAL;
@@ -417,15 +417,27 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	/* Nobody looks at these until UNWIND_USED is set below. */
 	atomic_long_set(&cache->completed, 0);
 	trace->entries = cache->entries;
+
+	/*
+	 * A task that is being killed must not wait for pages, but what is
+	 * resident may be its longest sample.
+	 */
+	dying = fatal_signal_pending(current);
+	if (dying)
+		pagefault_disable();
 	unwind_user(trace, UNWIND_MAX_ENTRIES);
+	if (dying)
+		pagefault_enable();
 	cache->nr = trace->nr;
 
-	/* Without requests nor resets there is nothing to share it with. */
-	if (!epoch)
-		return 0;
-
+	/*
+	 * The walk may have slept into another epoch. Without requests nor
+	 * resets there is nothing to share the trace with.
+	 */
 	raw_local_irq_save(flags);
-	unwind_context_add(info, UNWIND_USED, epoch);
+	epoch = READ_ONCE(unwind_epoch);
+	if (epoch)
+		unwind_context_add(info, UNWIND_USED, epoch);
 	raw_local_irq_restore(flags);
 
 	return 0;
@@ -460,6 +472,9 @@ static void unwind_process(struct unwind_task_info *info, bool discard)
 	if (!discard)
 		ret = unwind_user_faultable(&trace);
 
+	/* Around the look at the mask too, see unwind_deferred_cancel(). */
+	srcu_idx = srcu_read_lock(&unwind_srcu);
+
 	/*
 	 * Without memory there is no place to note whom this answers. So
 	 * refuse all further requests in this context, or an event on the way
@@ -474,8 +489,6 @@ static void unwind_process(struct unwind_task_info *info, bool discard)
 	/* An earlier run in this context has answered some. */
 	if (info->cache && (todo & UNWIND_USED))
 		todo &= ~atomic_long_read(&info->cache->completed);
-
-	srcu_idx = srcu_read_lock(&unwind_srcu);
 
 	for (todo &= UNWIND_WORKS; todo; todo &= todo - 1) {
 		nr = __ffs(todo);
@@ -530,12 +543,20 @@ void __unwind_deferred_renew(void)
 	} while (!unwind_context_reset(&current->unwind_info));
 }
 
-/* See unwind_deferred_discard() */
+/* See unwind_deferred_discard(); never between exec_begin() and exec_end(). */
 void __unwind_deferred_discard(void)
 {
+	/*
+	 * An empty answer ends the context. Events that fire in the callbacks
+	 * would start the next one, and that for ever.
+	 */
+	current->unwind_refuse = 1;
+	barrier();
 	do {
 		unwind_process(&current->unwind_info, true);
 	} while (!unwind_context_reset(&current->unwind_info));
+	barrier();
+	current->unwind_refuse = 0;
 }
 
 /* See unwind_deferred_exit_to_user() */
@@ -692,8 +713,12 @@ void unwind_deferred_cancel(struct unwind_work *work)
 	RCU_INIT_POINTER(unwind_works[nr - UNWIND_WORK_SHIFT], ERR_PTR(-EBUSY));
 	synchronize_srcu(&unwind_srcu);
 
-	/* Before somebody else can be given the bit. */
+	/*
+	 * Before somebody else can be given the bit, there must be no trace of
+	 * it: neither in a task, nor with those who read the mask before.
+	 */
 	unwind_forget_bit(BIT(nr));
+	synchronize_srcu(&unwind_srcu);
 	RCU_INIT_POINTER(unwind_works[nr - UNWIND_WORK_SHIFT], NULL);
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_cancel);

@@ -42,6 +42,22 @@ static bool is_64bit_cs(unsigned int cs)
 }
 
 /*
+ * The base of a segment that user space can have set up. The selector may come
+ * from a signal frame, and what it names in the GDT belongs to the kernel but
+ * for the TLS entries: the address of the TSS must not get into a trace.
+ */
+static unsigned long user_segment_base(unsigned int segment)
+{
+	unsigned int idx = segment >> 3;
+
+	if ((segment & SEGMENT_TI_MASK) ||
+	    (idx >= GDT_ENTRY_TLS_MIN && idx <= GDT_ENTRY_TLS_MAX))
+		return segment_base_address(segment);
+
+	return 0;
+}
+
+/*
  * Set up word size and segment bases for a code and a stack selector. Returns
  * false if user space cannot be running with such a code selector.
  */
@@ -69,8 +85,8 @@ static bool set_mode(struct unwind_user_state *state, unsigned int cs,
 
 	/* Against install_ldt() in another thread, see segment_base_address(). */
 	local_irq_save(flags);
-	state->ip_base = segment_base_address(cs);
-	state->sp_base = segment_base_address(ss);
+	state->ip_base = user_segment_base(cs);
+	state->sp_base = user_segment_base(ss);
 	local_irq_restore(flags);
 	return true;
 }
