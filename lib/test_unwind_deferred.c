@@ -43,6 +43,7 @@
 #include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/nmi.h>
 #include <linux/pid.h>
 #include <linux/sched/clock.h>
 #include <linux/sched/signal.h>
@@ -56,7 +57,6 @@
 #include <linux/wait.h>
 
 #include <asm/apic.h>
-#include <asm/nmi.h>
 
 /* One more than can be registered, even with nobody else around. */
 #define WORKS		64

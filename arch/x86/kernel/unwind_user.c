@@ -5,6 +5,7 @@
 
 #include <linux/compat.h>
 #include <linux/mm.h>
+#include <linux/mmu_context.h>
 #include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -15,7 +16,6 @@
 #include <linux/uprobes.h>
 
 #include <asm/desc.h>
-#include <asm/mmu_context.h>
 #include <asm/segment.h>
 #include <asm/sigframe.h>
 #include <asm/unistd.h>

@@ -5,10 +5,11 @@
  * fork, and task_work in the middle of a system call. In each case every
  * cookie has exactly one callback, with the frames at the time of the request.
  */
+#include "deferred_lifecycle.h"
 #include "engine_test.h"
 #include "../kselftest_harness.h"
 
-#include <elf.h>
+#include <linux/elf.h>
 #include <linux/io_uring.h>
 #include <stddef.h>
 #include <sys/ptrace.h>
@@ -22,7 +23,8 @@ FIXTURE(life)
 
 FIXTURE_SETUP(life)
 {
-	NEED(need_module());
+	if (must_skip(_metadata, need_module()))
+		return;
 	ASSERT_EQ(0, session_start(&self->s, 3));
 	ASSERT_EQ(0, pipe(self->pipefd));
 }
@@ -38,7 +40,7 @@ static char buffer[64];
 
 static uint64_t elf_entry(const char *path)
 {
-	Elf64_Ehdr header = { };
+	struct elf64_hdr header = { };
 	int fd = open(path, O_RDONLY);
 
 	if (read(fd, &header, sizeof(header)) != sizeof(header))
@@ -61,7 +63,8 @@ TEST_F(life, execve_answers_in_the_old_image_then_starts_a_new_context)
 	struct log *log = &self->s.log;
 	struct child child;
 
-	NEED(need_program("exec_target"));
+	if (must_skip(_metadata, need_program("exec_target")))
+		return;
 	ASSERT_TRUE(child_start(&child, SYS_execve, (long)target,
 				(long)no_strings, (long)no_strings));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
@@ -107,7 +110,8 @@ TEST_F(life, execve_in_a_thread_answers_before_the_thread_id_changes)
 	int status, ready[2], go[2];
 	pid_t pid, tid;
 
-	NEED(need_program("exec_target"));
+	if (must_skip(_metadata, need_program("exec_target")))
+		return;
 	ASSERT_EQ(0, pipe(ready));
 	ASSERT_EQ(0, pipe(go));
 	pid = fork();
@@ -188,19 +192,20 @@ TEST_F(life, execve_that_kills_its_caller_answers_once)
 {
 	char path[] = "/tmp/unwind_bad_elf_XXXXXX";
 	struct log *log = &self->s.log;
-	Elf64_Phdr *phdr;
-	Elf64_Ehdr *ehdr;
+	struct elf64_phdr *phdr;
+	struct elf64_hdr *ehdr;
 	struct child child;
 	struct log_entry *r, *c;
 	static char image[4096];
 	int fd, i, status;
 
-	NEED(need_program("exec_target"));
+	if (must_skip(_metadata, need_program("exec_target")))
+		return;
 	fd = open(test_file("exec_target"), O_RDONLY);
 	ASSERT_EQ(sizeof(image), read(fd, image, sizeof(image)));
 	close(fd);
-	ehdr = (Elf64_Ehdr *)image;
-	phdr = (Elf64_Phdr *)(image + ehdr->e_phoff);
+	ehdr = (struct elf64_hdr *)image;
+	phdr = (struct elf64_phdr *)(image + ehdr->e_phoff);
 	for (i = 0; i < ehdr->e_phnum; i++)
 		if (phdr[i].p_type == PT_LOAD)
 			phdr[i].p_vaddr |= 1UL << 63;
@@ -546,19 +551,16 @@ TEST_F(life, signal_delivery_answers_what_the_system_call_asked_for)
 }
 
 /* A signal handler returns through code of this test's own. */
-void restorer(void);
-extern const char restorer_end[];
-
 asm(".pushsection .text\n"
-    ".globl restorer\n"
-    "	nop\n"
-    "restorer:\n"
-    "	mov $15, %rax\n"
-    "	syscall\n"
-    ".globl restorer_end\n"
-    "restorer_end:\n"
-    "	nop\n"
-    ".popsection\n");
+	".globl restorer\n"
+	"	nop\n"
+	"restorer:\n"
+	"	mov $15, %rax\n"
+	"	syscall\n"
+	".globl restorer_end\n"
+	"restorer_end:\n"
+	"	nop\n"
+	".popsection\n");
 
 struct kernel_sigaction {
 	void		(*handler)(int sig);
@@ -673,17 +675,21 @@ FIXTURE_VARIANT(sigreturn)
 FIXTURE_VARIANT_ADD(sigreturn, ia32_rt) {
 	.program = "sigreturn_target_32", .kind = "rt",
 };
+
 FIXTURE_VARIANT_ADD(sigreturn, ia32_old) {
 	.program = "sigreturn_target_32", .kind = "old",
 };
+
 FIXTURE_VARIANT_ADD(sigreturn, x32) {
 	.program = "sigreturn_target_x32", .kind = "rt",
 };
 
 FIXTURE_SETUP(sigreturn)
 {
-	NEED(need_module());
-	NEED(need_program(variant->program));
+	if (must_skip(_metadata, need_module()))
+		return;
+	if (must_skip(_metadata, need_program(variant->program)))
+		return;
 	ASSERT_EQ(0, session_start(&self->s, 2));
 }
 
@@ -766,16 +772,14 @@ TEST_F(sigreturn, in_its_middle_gives_an_empty_record)
 /* ---------------------------------------------------------------- ptrace */
 
 /* Where the tracer sends the tracee: ends the process with status 42. */
-void other_place(void);
-
 asm(".pushsection .text\n"
-    ".globl other_place\n"
-    "other_place:\n"
-    "	mov $231, %eax\n"
-    "	mov $42, %edi\n"
-    "	syscall\n"
-    "	ud2\n"
-    ".popsection\n");
+	".globl other_place\n"
+	"other_place:\n"
+	"	mov $231, %eax\n"
+	"	mov $42, %edi\n"
+	"	syscall\n"
+	"	ud2\n"
+	".popsection\n");
 
 /*
  * The tracer changes the registers in a stop. What was asked for before the
@@ -862,8 +866,10 @@ TEST_F(life, task_work_in_io_uring_enter_sends_later_requests_to_the_cache)
 	char *sq;
 	int ring;
 
+	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
+		return;
 	ring = syscall(SYS_io_uring_setup, 4, &params);
-	if (ring < 0 && (errno == ENOSYS || errno == EPERM))
+	if (ring < 0 && errno == EPERM)
 		SKIP(return, "needs io_uring");
 	ASSERT_GE(ring, 0);
 	sq = mmap(NULL, params.sq_off.array + params.sq_entries * 4,
@@ -923,47 +929,41 @@ TEST_F(life, task_work_in_io_uring_enter_sends_later_requests_to_the_cache)
  * nop) and at one that it steps out of line (lea). They are called with a
  * frame pointer of 0 from a known place, which must not be lost.
  */
-void call_probed(void (*func)(void));
-void probed_push(void);
-void probed_nop(void);
-void probed_lea(void);
-extern const char call_probed_ip[], probed_nop_ip[], probed_lea_ip[];
-
 asm(".pushsection .text\n"
-    ".globl call_probed\n"
-    "call_probed:\n"
-    "	push %rbp\n"
-    "	xor %ebp, %ebp\n"
-    "	call *%rdi\n"
-    ".globl call_probed_ip\n"
-    "call_probed_ip:\n"
-    "	pop %rbp\n"
-    "	ret\n"
-    ".globl probed_push\n"
-    "probed_push:\n"
-    "	push %rbp\n"
-    "	mov %rsp, %rbp\n"
-    "	pop %rbp\n"
-    "	ret\n"
-    ".globl probed_nop\n"
-    "probed_nop:\n"
-    "	push %rbp\n"
-    "	mov %rsp, %rbp\n"
-    ".globl probed_nop_ip\n"
-    "probed_nop_ip:\n"
-    "	nop\n"
-    "	pop %rbp\n"
-    "	ret\n"
-    ".globl probed_lea\n"
-    "probed_lea:\n"
-    "	push %rbp\n"
-    "	mov %rsp, %rbp\n"
-    ".globl probed_lea_ip\n"
-    "probed_lea_ip:\n"
-    "	lea 8(%rsp), %rax\n"
-    "	pop %rbp\n"
-    "	ret\n"
-    ".popsection\n");
+	".globl call_probed\n"
+	"call_probed:\n"
+	"	push %rbp\n"
+	"	xor %ebp, %ebp\n"
+	"	call *%rdi\n"
+	".globl call_probed_ip\n"
+	"call_probed_ip:\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	".globl probed_push\n"
+	"probed_push:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	".globl probed_nop\n"
+	"probed_nop:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	".globl probed_nop_ip\n"
+	"probed_nop_ip:\n"
+	"	nop\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	".globl probed_lea\n"
+	"probed_lea:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	".globl probed_lea_ip\n"
+	"probed_lea_ip:\n"
+	"	lea 8(%rsp), %rax\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	".popsection\n");
 
 FIXTURE(uprobe)
 {
@@ -988,7 +988,8 @@ FIXTURE_SETUP(uprobe)
 	uint64_t offset;
 
 	self->event = -1;
-	NEED(need_module());
+	if (must_skip(_metadata, need_module()))
+		return;
 	if (pmu_type("uprobe") < 0)
 		SKIP(return, "needs uprobes");
 	ASSERT_EQ(0, session_start(&self->s, 3));

@@ -8,6 +8,7 @@
 
 #include <linux/io_uring.h>
 #include <linux/userfaultfd.h>
+#include <stdalign.h>
 
 FIXTURE(request)
 {
@@ -25,7 +26,8 @@ FIXTURE_VARIANT_ADD(request, nmi) { .ctx = "nmi" };
 
 FIXTURE_SETUP(request)
 {
-	NEED(need_module());
+	if (must_skip(_metadata, need_module()))
+		return;
 	ASSERT_EQ(0, session_start(&self->s, 2));
 }
 
@@ -148,7 +150,8 @@ FIXTURE_VARIANT_ADD(user_mode, nmi) { .ctx = "nmi" };
 
 FIXTURE_SETUP(user_mode)
 {
-	NEED(need_module());
+	if (must_skip(_metadata, need_module()))
+		return;
 	ASSERT_EQ(0, session_start(&self->s, 1));
 }
 
@@ -158,8 +161,8 @@ FIXTURE_TEARDOWN(user_mode)
 }
 
 struct spinner {
-	volatile int stop;
-	volatile int tid;
+	int stop;
+	int tid;
 	int cpu;
 };
 
@@ -168,7 +171,7 @@ static void *spinner_main(void *arg)
 	struct spinner *spinner = arg;
 
 	pin_to_cpu(spinner->cpu);
-	spinner->tid = my_tid();
+	set_flag(&spinner->tid, my_tid());
 	chain_spin(&spinner->stop);
 	return NULL;
 }
@@ -182,7 +185,8 @@ TEST_F(user_mode, interrupt_gets_the_interrupted_frames)
 	pthread_t thread;
 	unsigned int i;
 
-	NEED(need_cpus(2));
+	if (must_skip(_metadata, need_cpus(2)))
+		return;
 	spinner.cpu = nth_cpu(1);
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, spinner_main, &spinner));
@@ -190,7 +194,7 @@ TEST_F(user_mode, interrupt_gets_the_interrupted_frames)
 	for (i = 0; i < 20; i++)
 		ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 %s %d", variant->ctx,
 				     spinner.cpu));
-	spinner.stop = 1;
+	set_flag(&spinner.stop, 1);
 	pthread_join(thread, NULL);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
@@ -220,7 +224,8 @@ FIXTURE(engine)
 
 FIXTURE_SETUP(engine)
 {
-	NEED(need_module());
+	if (must_skip(_metadata, need_module()))
+		return;
 	ASSERT_EQ(0, session_start(&self->s, 3));
 }
 
@@ -303,7 +308,8 @@ TEST_F(engine, requests_after_the_callback_get_the_cached_trace)
 	struct log_entry *first, *again, *other, *c;
 	pid_t pid = getpid();
 
-	NEED(need_tracepoint("signal", "signal_deliver"));
+	if (must_skip(_metadata, need_tracepoint("signal", "signal_deliver")))
+		return;
 	signal(SIGUSR1, ignore_signal);
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 tp:signal_deliver %d 3 task 0 1",
 			     my_tid()));
@@ -521,17 +527,17 @@ TEST_F(engine, a_work_in_a_cancelled_ones_place_inherits_nothing)
 
 struct canceller {
 	int fd;
-	volatile int started;
-	volatile int returned;
+	int started;
+	int returned;
 };
 
 static void *canceller_main(void *arg)
 {
 	struct canceller *canceller = arg;
 
-	canceller->started = 1;
+	set_flag(&canceller->started, 1);
 	mod_cmd(canceller->fd, "cancel 0");
-	canceller->returned = 1;
+	set_flag(&canceller->returned, 1);
 	return NULL;
 }
 
@@ -555,11 +561,11 @@ TEST_F(engine, cancel_waits_for_a_callback_that_runs)
 	ASSERT_EQ(0, pthread_create(&thread, NULL, canceller_main, &canceller));
 	wait_flag(&canceller.started);
 	usleep(300000);
-	EXPECT_EQ(0, canceller.returned);
-	EXPECT_EQ(0, actor.done);
+	EXPECT_EQ(0, get_flag(&canceller.returned));
+	EXPECT_EQ(0, get_flag(&actor.done));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "release 0"));
 	pthread_join(thread, NULL);
-	EXPECT_EQ(1, canceller.returned);
+	EXPECT_EQ(1, get_flag(&canceller.returned));
 	wait_flag(&actor.done);
 	actor_end(&actor);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -576,7 +582,8 @@ TEST_F(engine, request_from_within_the_callback_is_still_pending)
 	struct actor actor;
 	char cmd[] = "req 1 task";
 
-	NEED(need_cpus(2));
+	if (must_skip(_metadata, need_cpus(2)))
+		return;
 	ASSERT_TRUE(actor_start(&actor, nth_cpu(1)));
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
@@ -625,8 +632,10 @@ TEST_F(engine, io_worker_is_refused)
 	char *sq, buf[16];
 	int ring, zero;
 
+	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
+		return;
 	ring = syscall(SYS_io_uring_setup, 4, &params);
-	if (ring < 0 && (errno == ENOSYS || errno == EPERM))
+	if (ring < 0 && errno == EPERM)
 		SKIP(return, "needs io_uring");
 	ASSERT_GE(ring, 0);
 	sq = mmap(NULL, params.sq_off.array + params.sq_entries * 4,
@@ -687,9 +696,12 @@ TEST_F(engine, failed_allocation_gives_an_empty_trace_once)
 	pthread_t thread;
 	void *failed;
 
-	NEED(need_debugfs());
-	NEED(need_file("/proc/self/fail-nth"));
-	NEED(need_file("/sys/kernel/debug/failslab/ignore-gfp-wait"));
+	if (must_skip(_metadata, need_debugfs()))
+		return;
+	if (must_skip(_metadata, need_file("/proc/self/fail-nth")))
+		return;
+	if (must_skip(_metadata, need_file("/sys/kernel/debug/failslab/ignore-gfp-wait")))
+		return;
 	ASSERT_EQ(0, write_file("/sys/kernel/debug/failslab/ignore-gfp-wait",
 				"N"));
 	write_file("/sys/kernel/debug/failslab/verbose", "0");
@@ -766,11 +778,11 @@ struct stalled {
 	char *stack;
 };
 
-static char clone_stack[65536] __attribute__((aligned(16)));
+static alignas(16) char clone_stack[65536];
 
 static int stalled_main(void *arg)
 {
-	static char cmd[] = "req 1 task";
+	static const char cmd[] = "req 1 task";
 	struct stalled *stalled = arg;
 
 	framed_syscall(SYS_write, stalled->fd, (long)cmd, sizeof(cmd) - 1,

@@ -16,7 +16,8 @@ FIXTURE(stress)
 
 FIXTURE_SETUP(stress)
 {
-	NEED(need_module());
+	if (must_skip(_metadata, need_module()))
+		return;
 	ASSERT_EQ(0, session_start(&self->s, 8));
 }
 
@@ -28,7 +29,7 @@ FIXTURE_TEARDOWN(stress)
 struct racer {
 	int fd;
 	int index;
-	volatile int *stop;
+	const int *stop;
 	unsigned long rounds;
 	int failed;
 };
@@ -38,7 +39,7 @@ static void *requester_main(void *arg)
 	static const char * const contexts[] = { "task", "irq", "nmi" };
 	struct racer *racer = arg;
 
-	while (!*racer->stop) {
+	while (!get_flag(racer->stop)) {
 		if (chain_cmd(racer->fd, "req ff %s",
 			      contexts[racer->rounds % 3]))
 			racer->failed++;
@@ -52,7 +53,7 @@ static void *canceller_main(void *arg)
 	struct racer *racer = arg;
 	int work;
 
-	while (!*racer->stop) {
+	while (!get_flag(racer->stop)) {
 		/* The odd works are left alone. */
 		work = 2 * (racer->rounds % 2) + 4 * racer->index;
 		if (mod_cmd(racer->fd, "cancel %d", work) ||
@@ -96,11 +97,10 @@ TEST_F_TIMEOUT(stress, cancel_and_register_while_requested_everywhere, 120)
 	struct log *log = &self->s.log;
 	unsigned int i, work;
 	pthread_t threads[4];
-	volatile int stop;
-	int round;
+	int round, stop;
 
 	for (round = 0; round < 10; round++) {
-		stop = 0;
+		set_flag(&stop, 0);
 		for (i = 0; i < 4; i++) {
 			racers[i] = (struct racer){
 				.fd = self->s.fd, .index = i % 2, .stop = &stop,
@@ -110,7 +110,7 @@ TEST_F_TIMEOUT(stress, cancel_and_register_while_requested_everywhere, 120)
 						    canceller_main, &racers[i]));
 		}
 		usleep(100000);
-		stop = 1;
+		set_flag(&stop, 1);
 		for (i = 0; i < 4; i++) {
 			pthread_join(threads[i], NULL);
 			EXPECT_EQ(0, racers[i].failed);
@@ -133,7 +133,7 @@ static void *arm_main(void *arg)
 {
 	struct racer *racer = arg;
 
-	while (!*racer->stop) {
+	while (!get_flag(racer->stop)) {
 		if (mod_cmd(racer->fd, "arm") || mod_cmd(racer->fd, "disarm"))
 			racer->failed++;
 		racer->rounds++;
@@ -147,7 +147,7 @@ TEST_F(stress, arm_and_disarm_while_requested)
 	struct racer racers[3];
 	struct log *log = &self->s.log;
 	pthread_t threads[3];
-	volatile int stop = 0;
+	int stop = 0;
 	int i;
 
 	for (i = 0; i < 3; i++) {
@@ -157,7 +157,7 @@ TEST_F(stress, arm_and_disarm_while_requested)
 					    &racers[i]));
 	}
 	usleep(100000);
-	stop = 1;
+	set_flag(&stop, 1);
 	for (i = 0; i < 3; i++) {
 		pthread_join(threads[i], NULL);
 		EXPECT_EQ(0, racers[i].failed);

@@ -18,7 +18,8 @@ FIXTURE(window)
 
 FIXTURE_SETUP(window)
 {
-	NEED(need_module());
+	if (must_skip(_metadata, need_module()))
+		return;
 	ASSERT_EQ(0, session_start(&self->s, 3));
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
 }
@@ -113,7 +114,8 @@ TEST_F(window, irq_enable_on_the_way_out_is_refused_in_task_context)
 {
 	struct log *log = &self->s.log;
 
-	NEED(need_tracepoint("preemptirq", "irq_enable"));
+	if (must_skip(_metadata, need_tracepoint("preemptirq", "irq_enable")))
+		return;
 	ASSERT_EQ(0, enter_many(&self->s, "tp:irq_enable", "task", 100000,
 				"syscall_exit_to_user_mode"));
 	/* Each entry's last one; a reschedule before it has another, answered. */
@@ -127,7 +129,8 @@ TEST_F(window, nmi_at_irq_enable_on_the_way_out_is_answered_in_place)
 {
 	struct log *log = &self->s.log;
 
-	NEED(need_tracepoint("preemptirq", "irq_enable"));
+	if (must_skip(_metadata, need_tracepoint("preemptirq", "irq_enable")))
+		return;
 	ASSERT_EQ(0, enter_many(&self->s, "tp:irq_enable", "nmi", 100000,
 				"syscall_exit_to_user_mode"));
 	EXPECT_GE(log_rets(log, 0, UT_QUEUED), ENTRIES);
@@ -142,7 +145,8 @@ TEST_F(window, irq_enable_everywhere_makes_no_livelock)
 {
 	struct log *log = &self->s.log;
 
-	NEED(need_tracepoint("preemptirq", "irq_enable"));
+	if (must_skip(_metadata, need_tracepoint("preemptirq", "irq_enable")))
+		return;
 	ASSERT_EQ(0, enter_many(&self->s, "tp:irq_enable", "task", 5000, ""));
 	EXPECT_GE(log_count(log, 'R', 0), ENTRIES);
 	EXPECT_EQ(NULL, log_unpaired(log));
@@ -154,7 +158,8 @@ TEST_F(window, user_enter_is_refused_in_task_context)
 {
 	struct log *log = &self->s.log;
 
-	NEED(need_tracepoint("context_tracking", "user_enter"));
+	if (must_skip(_metadata, need_tracepoint("context_tracking", "user_enter")))
+		return;
 	ASSERT_EQ(0, enter_many(&self->s, "tp:user_enter", "task", 100000, ""));
 	EXPECT_GE(log_count(log, 'R', 0), ENTRIES);
 	EXPECT_EQ(log_count(log, 'R', 0), log_rets(log, 0, -EINVAL));
@@ -170,7 +175,8 @@ TEST_F(window, nmi_at_user_enter_is_answered_in_place)
 	struct log *log = &self->s.log;
 	int i;
 
-	NEED(need_tracepoint("context_tracking", "user_enter"));
+	if (must_skip(_metadata, need_tracepoint("context_tracking", "user_enter")))
+		return;
 	for (i = 0; i < 100; i++) {
 		ASSERT_EQ(0, chain_cmd(self->s.fd,
 				       "probe 0 tp:user_enter %d 1 nmi 0 3",
@@ -190,7 +196,8 @@ TEST_F(window, sys_exit_is_answered_in_every_entry)
 {
 	struct log *log = &self->s.log;
 
-	NEED(need_tracepoint("raw_syscalls", "sys_exit"));
+	if (must_skip(_metadata, need_tracepoint("raw_syscalls", "sys_exit")))
+		return;
 	ASSERT_EQ(0, enter_many(&self->s, "tp:sys_exit", "task", 100000, ""));
 	EXPECT_GE(log_count(log, 'R', 0), ENTRIES);
 	EXPECT_EQ(log_count(log, 'R', 0), log_rets(log, 0, UT_QUEUED));
@@ -251,8 +258,8 @@ TEST_F(window, sched_switch_is_answered)
 }
 
 struct storm {
-	volatile int stop;
-	volatile int tid;
+	int stop;
+	int tid;
 	int cpu;
 };
 
@@ -261,8 +268,8 @@ static void *storm_main(void *arg)
 	struct storm *storm = arg;
 
 	pin_to_cpu(storm->cpu);
-	storm->tid = my_tid();
-	while (!storm->stop)
+	set_flag(&storm->tid, my_tid());
+	while (!get_flag(&storm->stop))
 		chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
 	return NULL;
 }
@@ -277,12 +284,13 @@ TEST_F_TIMEOUT(window, nmi_storm_gives_each_cookie_exactly_one_record, 120)
 	struct storm storm = { };
 	pthread_t thread;
 
-	NEED(need_cpus(2));
+	if (must_skip(_metadata, need_cpus(2)))
+		return;
 	storm.cpu = nth_cpu(1);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, storm_main, &storm));
 	wait_flag(&storm.tid);
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "req 3 nmi %d 2000 7", storm.cpu));
-	storm.stop = 1;
+	set_flag(&storm.stop, 1);
 	pthread_join(thread, NULL);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(0, log->overflow);
@@ -303,7 +311,8 @@ FIXTURE(key)
 
 FIXTURE_SETUP(key)
 {
-	NEED(need_module());
+	if (must_skip(_metadata, need_module()))
+		return;
 	ASSERT_EQ(0, session_start(&self->s, 2));
 }
 
@@ -335,7 +344,8 @@ TEST_F(key, requests_are_refused_while_nobody_is_armed)
 {
 	struct log *log = &self->s.log;
 
-	NEED(switch_off(&self->s));
+	if (must_skip(_metadata, switch_off(&self->s)))
+		return;
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 task"));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 irq"));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 nmi"));
@@ -388,7 +398,8 @@ TEST_F(key, callback_still_queued_from_before_is_not_queued_twice)
 	actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);
 	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
-	NEED(switch_off(&self->s));
+	if (must_skip(_metadata, switch_off(&self->s)))
+		return;
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
 	/* When it wakes up; and on its way out. */
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:touch_atime %d 1 task 0 1",
@@ -432,7 +443,8 @@ TEST_F(key, context_left_from_before_is_not_taken_for_a_live_one)
 	actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);
 	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
-	NEED(switch_off(&self->s));
+	if (must_skip(_metadata, switch_off(&self->s)))
+		return;
 	ASSERT_EQ(1, write(pipefd[1], "x", 1));
 	wait_flag(&actor.done);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));

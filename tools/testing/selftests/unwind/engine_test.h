@@ -17,7 +17,7 @@ struct session {
 };
 
 /* Open a session with works 0 to @works - 1, armed. Returns 0 or -errno. */
-static inline UT_UNUSED int session_start(struct session *s, int works)
+static inline int session_start(struct session *s, int works)
 {
 	int i, ret;
 
@@ -33,21 +33,21 @@ static inline UT_UNUSED int session_start(struct session *s, int works)
 	return mod_cmd(s->fd, "arm");
 }
 
-static inline UT_UNUSED void session_end(struct session *s)
+static inline void session_end(struct session *s)
 {
 	close(s->fd);
 	log_free(&s->log);
 }
 
 /* Forget what was read from the log, after reading all of it. */
-static inline UT_UNUSED void session_forget(struct session *s)
+static inline void session_forget(struct session *s)
 {
 	mod_log(s->fd, &s->log);
 	log_free(&s->log);
 }
 
 /* The index-th request that was made at @point; or NULL. */
-static inline UT_UNUSED struct log_entry *
+static inline struct log_entry *
 log_at(struct log *log, const char *point, int work, unsigned int index)
 {
 	unsigned int i;
@@ -63,7 +63,7 @@ log_at(struct log *log, const char *point, int work, unsigned int index)
 }
 
 /* How many requests by @work returned @ret. */
-static inline UT_UNUSED unsigned int log_rets(struct log *log, int work, int ret)
+static inline unsigned int log_rets(struct log *log, int work, int ret)
 {
 	unsigned int i, nr = 0;
 
@@ -79,7 +79,7 @@ static inline UT_UNUSED unsigned int log_rets(struct log *log, int work, int ret
  * callback of that work, and every callback was asked for. Returns NULL or
  * the first entry that breaks it.
  */
-static inline UT_UNUSED struct log_entry *log_unpaired(struct log *log)
+static inline struct log_entry *log_unpaired(struct log *log)
 {
 	struct log_entry *e, *f;
 	unsigned int i, j, other;
@@ -108,11 +108,10 @@ static inline UT_UNUSED struct log_entry *log_unpaired(struct log *log)
 }
 
 /* Wait until thread @tid sleeps in the system call @nr. */
-static inline UT_UNUSED bool wait_blocked(pid_t tid, long nr)
+static inline bool wait_blocked(pid_t tid, long nr)
 {
-	char path[64], line[128];
+	char path[64], line[128], *end;
 	int tries;
-	long in;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
@@ -120,8 +119,9 @@ static inline UT_UNUSED bool wait_blocked(pid_t tid, long nr)
 		f = fopen(path, "r");
 		if (!f)
 			return false;
+		/* Not a number: the thread is running. */
 		if (fgets(line, sizeof(line), f) &&
-		    sscanf(line, "%ld", &in) == 1 && in == nr) {
+		    strtol(line, &end, 10) == nr && end != line) {
 			fclose(f);
 			return true;
 		}
@@ -132,9 +132,9 @@ static inline UT_UNUSED bool wait_blocked(pid_t tid, long nr)
 }
 
 /* Wait until *flag is set by another thread. */
-static inline UT_UNUSED void wait_flag(volatile int *flag)
+static inline void wait_flag(const int *flag)
 {
-	while (!*flag)
+	while (!get_flag(flag))
 		usleep(1000);
 }
 
@@ -144,10 +144,10 @@ static inline UT_UNUSED void wait_flag(volatile int *flag)
  */
 struct actor {
 	pthread_t	thread;
-	volatile int	tid;
-	volatile int	go;
-	volatile int	done;
-	volatile int	end;
+	int		tid;
+	int		go;
+	int		done;
+	int		end;
 	int		cpu;
 	struct chain_call call;
 };
@@ -158,20 +158,20 @@ static void *actor_main(void *arg)
 
 	if (actor->cpu >= 0)
 		pin_to_cpu(actor->cpu);
-	actor->tid = my_tid();
+	set_flag(&actor->tid, my_tid());
 	for (;;) {
 		/* No system call that a probe might take for ours. */
-		while (!actor->go && !actor->end)
+		while (!get_flag(&actor->go) && !get_flag(&actor->end))
 			sched_yield();
-		if (!actor->go)
+		if (!get_flag(&actor->go))
 			return NULL;
 		chain_call(&actor->call);
-		actor->go = 0;
-		actor->done = 1;
+		set_flag(&actor->go, 0);
+		set_flag(&actor->done, 1);
 	}
 }
 
-static inline UT_UNUSED bool actor_start(struct actor *actor, int cpu)
+static inline bool actor_start(struct actor *actor, int cpu)
 {
 	memset(actor, 0, sizeof(*actor));
 	actor->cpu = cpu;
@@ -182,18 +182,17 @@ static inline UT_UNUSED bool actor_start(struct actor *actor, int cpu)
 }
 
 /* Let it make a system call; wait_flag(&actor->done) if it returns. */
-static inline UT_UNUSED void actor_go(struct actor *actor, long nr, long a0,
-				      long a1, long a2)
+static inline void actor_go(struct actor *actor, long nr, long a0,
+			    long a1, long a2)
 {
 	actor->call = (struct chain_call){ .nr = nr, .args = { a0, a1, a2 } };
-	actor->done = 0;
-	__sync_synchronize();
-	actor->go = 1;
+	set_flag(&actor->done, 0);
+	set_flag(&actor->go, 1);
 }
 
-static inline UT_UNUSED void actor_end(struct actor *actor)
+static inline void actor_end(struct actor *actor)
 {
-	actor->end = 1;
+	set_flag(&actor->end, 1);
 	pthread_join(actor->thread, NULL);
 }
 
@@ -206,8 +205,8 @@ struct child {
 	int	go[2];
 };
 
-static inline UT_UNUSED bool child_start(struct child *child, long nr, long a0,
-					 long a1, long a2)
+static inline bool child_start(struct child *child, long nr, long a0,
+			       long a1, long a2)
 {
 	char c;
 
@@ -223,14 +222,14 @@ static inline UT_UNUSED bool child_start(struct child *child, long nr, long a0,
 	_exit(77);
 }
 
-static inline UT_UNUSED void child_go(struct child *child)
+static inline void child_go(struct child *child)
 {
 	wait_blocked(child->pid, SYS_read);
 	if (write(child->go[1], "x", 1) != 1)
 		abort();
 }
 
-static inline UT_UNUSED int child_wait(struct child *child)
+static inline int child_wait(struct child *child)
 {
 	int status = -1;
 
@@ -248,26 +247,26 @@ long framed_syscall(long nr, long a0, long a1, long a2, void *sp, void *fp);
 extern const char framed_ip_syscall[];
 
 asm(".pushsection .text\n"
-    ".globl framed_syscall\n"
-    ".type framed_syscall, @function\n"
-    "framed_syscall:\n"
-    "	push %rbp\n"
-    "	push %rbx\n"
-    "	mov %rsp, %rbx\n"
-    "	mov %rdi, %rax\n"
-    "	mov %rsi, %rdi\n"
-    "	mov %rdx, %rsi\n"
-    "	mov %rcx, %rdx\n"
-    "	mov %r8, %rsp\n"
-    "	mov %r9, %rbp\n"
-    "	syscall\n"
-    ".globl framed_ip_syscall\n"
-    "framed_ip_syscall:\n"
-    "	mov %rbx, %rsp\n"
-    "	pop %rbx\n"
-    "	pop %rbp\n"
-    "	ret\n"
-    ".size framed_syscall, . - framed_syscall\n"
-    ".popsection\n");
+	".globl framed_syscall\n"
+	".type framed_syscall, @function\n"
+	"framed_syscall:\n"
+	"	push %rbp\n"
+	"	push %rbx\n"
+	"	mov %rsp, %rbx\n"
+	"	mov %rdi, %rax\n"
+	"	mov %rsi, %rdi\n"
+	"	mov %rdx, %rsi\n"
+	"	mov %rcx, %rdx\n"
+	"	mov %r8, %rsp\n"
+	"	mov %r9, %rbp\n"
+	"	syscall\n"
+	".globl framed_ip_syscall\n"
+	"framed_ip_syscall:\n"
+	"	mov %rbx, %rsp\n"
+	"	pop %rbx\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	".size framed_syscall, . - framed_syscall\n"
+	".popsection\n");
 
 #endif /* ENGINE_TEST_H */

@@ -37,9 +37,12 @@ FIXTURE(abi)
 
 FIXTURE_SETUP(abi)
 {
-	NEED(need_perf_deferred());
-	NEED(need_tracepoint("raw_syscalls", "sys_enter"));
-	NEED(need_tracepoint("raw_syscalls", "sys_exit"));
+	if (must_skip(_metadata, need_perf_deferred()))
+		return;
+	if (must_skip(_metadata, need_tracepoint("raw_syscalls", "sys_enter")))
+		return;
+	if (must_skip(_metadata, need_tracepoint("raw_syscalls", "sys_exit")))
+		return;
 	self->max_stack = up_read_number(SYSCTL_MAX_STACK);
 	self->max_contexts = up_read_number(SYSCTL_MAX_CONTEXTS);
 }
@@ -695,7 +698,8 @@ TEST_F(abi, holder_of_another_cpu_gets_no_record)
 	struct perf_event_attr attr;
 	struct up_ring *ring, *other, *both;
 
-	NEED(need_cpus(2));
+	if (must_skip(_metadata, need_cpus(2)))
+		return;
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
 	attr_enter(&attr, DEFER | OUTPUT);
 	ring = open_syscall(_metadata, self, &attr, SYS_getppid);
@@ -946,7 +950,8 @@ TEST_F(abi, sample_and_record_are_on_the_cpus_where_they_happened)
 	struct up_rec *sample, *rec;
 	cpu_set_t set;
 
-	NEED(need_cpus(2));
+	if (must_skip(_metadata, need_cpus(2)))
+		return;
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
 	attr_enter(&attr, DEFER | OUTPUT);
 	open_ring(_metadata, self, &attr, -1, nth_cpu(0));
@@ -981,7 +986,8 @@ TEST_F(abi, task_event_finds_its_record_after_a_migration)
 	cpu_set_t set;
 	int i;
 
-	NEED(need_cpus(2));
+	if (must_skip(_metadata, need_cpus(2)))
+		return;
 	attr_enter(&attr, DEFER | OUTPUT);
 	ring = open_syscall(_metadata, self, &attr, SYS_sched_setaffinity);
 	enable_all(self);
@@ -1288,8 +1294,10 @@ TEST_F(abi, user_workers_have_no_user_part)
 	size_t seen = 0;
 	char buf[8];
 
-	NEED(need_tracepoint("sched", "sched_switch"));
-	NEED(need_file("/proc/sys/kernel/io_uring_disabled"));
+	if (must_skip(_metadata, need_tracepoint("sched", "sched_switch")))
+		return;
+	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
+		return;
 	ASSERT_EQ(0, pipe(pipefd));
 	attr_tracepoint(&attr, "sched", "sched_switch", DEFER | OUTPUT);
 	attr.exclude_callchain_kernel = 0;
@@ -1326,7 +1334,8 @@ TEST_F(abi, sample_after_the_unwind_holds_the_frames_of_the_record)
 	struct up_rec *sample, *rec;
 	int fd;
 
-	NEED(need_file("/proc/sys/kernel/io_uring_disabled"));
+	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
+		return;
 	fd = syscall(SYS_io_uring_setup, 4, &params);
 	ASSERT_LE(0, fd);
 	attr_enter(&attr, DEFER | OUTPUT);
@@ -1365,7 +1374,8 @@ TEST_F(abi, frames_from_the_cache_respect_the_events_depth)
 	struct up_rec *sample;
 	int fd;
 
-	NEED(need_file("/proc/sys/kernel/io_uring_disabled"));
+	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
+		return;
 	fd = syscall(SYS_io_uring_setup, 4, &params);
 	ASSERT_LE(0, fd);
 	attr_enter(&attr, DEFER | OUTPUT);
@@ -1591,7 +1601,8 @@ TEST_F(abi, exec_is_answered_with_the_old_image_then_the_new_one)
 	int status, go;
 	pid_t pid;
 
-	NEED(need_file("/bin/true"));
+	if (must_skip(_metadata, need_file("/bin/true")))
+		return;
 	pid = traced_child(_metadata, self, SYS_execve, &go);
 	ASSERT_EQ(1, write(go, "x", 1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
@@ -1867,7 +1878,8 @@ static void check_bpf(struct __test_metadata *_metadata, struct _test_data_abi *
 
 	union bpf_attr update = { .key = A(&key), .value = A(&zero) };
 
-	NEED(need_file("/proc/sys/kernel/unprivileged_bpf_disabled"));
+	if (must_skip(_metadata, need_file("/proc/sys/kernel/unprivileged_bpf_disabled")))
+		return;
 	array = bpf_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(res), 1);
 	ASSERT_LE(0, array);
 	stacks = bpf_map(BPF_MAP_TYPE_STACK_TRACE, 4, STACK_DEPTH * 8, 64);

@@ -23,7 +23,8 @@ static int try_bits(uint64_t bits)
 
 TEST(both_bits_are_accepted_or_both_are_refused)
 {
-	NEED(need_root());
+	if (must_skip(_metadata, need_root()))
+		return;
 	EXPECT_EQ(0, try_bits(0));
 	EXPECT_EQ(try_bits(UT_ATTR_DEFER_CALLCHAIN), try_bits(UT_ATTR_DEFER_OUTPUT));
 	EXPECT_EQ(try_bits(UT_ATTR_DEFER_CALLCHAIN),
@@ -32,7 +33,8 @@ TEST(both_bits_are_accepted_or_both_are_refused)
 
 TEST(refused_bits_give_einval)
 {
-	NEED(need_root());
+	if (must_skip(_metadata, need_root()))
+		return;
 	if (!try_bits(UT_ATTR_DEFER_CALLCHAIN))
 		SKIP(return, "this kernel has CONFIG_UNWIND_USER");
 	EXPECT_EQ(-EINVAL, try_bits(UT_ATTR_DEFER_CALLCHAIN));
@@ -46,7 +48,8 @@ TEST(callchains_in_place_work_either_way)
 	struct up_rec *sample;
 	struct up_ring ring;
 
-	NEED(need_tracepoint("raw_syscalls", "sys_enter"));
+	if (must_skip(_metadata, need_tracepoint("raw_syscalls", "sys_enter")))
+		return;
 	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
 		     tracepoint_id("raw_syscalls", "sys_enter"), 0);
 	ASSERT_EQ(0, up_open(&ring, &attr, 0, -1, -1));

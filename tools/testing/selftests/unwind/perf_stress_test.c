@@ -28,8 +28,10 @@ FIXTURE(stress)
 
 FIXTURE_SETUP(stress)
 {
-	NEED(need_perf_deferred());
-	NEED(need_tracepoint("raw_syscalls", "sys_enter"));
+	if (must_skip(_metadata, need_perf_deferred()))
+		return;
+	if (must_skip(_metadata, need_tracepoint("raw_syscalls", "sys_enter")))
+		return;
 	while (self->nr_cpus < MAX_CPUS && nth_cpu(self->nr_cpus) >= 0)
 		self->nr_cpus++;
 }
@@ -255,7 +257,8 @@ TEST_F_TIMEOUT(stress, system_wide_events_answer_every_cookie_of_migrating_threa
 	pid_t tids[WORKERS];
 	struct totals tot;
 
-	NEED(need_cpus(2));
+	if (must_skip(_metadata, need_cpus(2)))
+		return;
 	open_all(_metadata, self, -1);
 	enable_all(self);
 	run_workers(_metadata, workers, tids, 200);
@@ -270,7 +273,8 @@ TEST_F_TIMEOUT(stress, inherited_events_answer_every_cookie_of_migrating_threads
 	pid_t tids[WORKERS];
 	struct totals tot;
 
-	NEED(need_cpus(2));
+	if (must_skip(_metadata, need_cpus(2)))
+		return;
 	open_all(_metadata, self, 0);
 	enable_all(self);
 	run_workers(_metadata, workers, tids, 200);
@@ -405,7 +409,8 @@ TEST_F_TIMEOUT(stress, events_that_come_and_go_leave_the_others_answered, 120)
 	int i;
 	size_t wrong = 0;
 
-	NEED(need_cpus(2));
+	if (must_skip(_metadata, need_cpus(2)))
+		return;
 	nth_cpu(0);
 	open_all(_metadata, self, 0);
 	enable_all(self);

@@ -21,6 +21,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sigreturn_target.h"
+
 /* The kernel's, for the real system call. */
 struct kernel_sigaction {
 	void		(*handler)(int sig);
@@ -35,55 +37,50 @@ struct kernel_sigaction {
 static char command[256];
 static int session, command_len;
 
-void restorer_rt(void);
-void restorer_old(void);
-extern const char restorer_rt_end[], restorer_old_end[], kill_ip[];
-int raw_kill(int pid, int sig);
-
-#ifdef __i386__
+#ifndef __x86_64__
 /* Frame pointer 0: nothing is beyond. The old handler's argument is popped. */
 asm(".text\n"
-    "restorer_rt:\n"
-    "	mov $173, %eax\n"
-    "	int $0x80\n"
-    "restorer_rt_end:\n"
-    "	nop\n"
-    "restorer_old:\n"
-    "	pop %eax\n"
-    "	mov $119, %eax\n"
-    "	int $0x80\n"
-    "restorer_old_end:\n"
-    "	nop\n"
-    "raw_kill:\n"
-    "	push %ebp\n"
-    "	push %ebx\n"
-    "	mov 12(%esp), %ebx\n"
-    "	mov 16(%esp), %ecx\n"
-    "	xor %ebp, %ebp\n"
-    "	mov $37, %eax\n"
-    "	int $0x80\n"
-    "kill_ip:\n"
-    "	pop %ebx\n"
-    "	pop %ebp\n"
-    "	ret\n");
+	"restorer_rt:\n"
+	"	mov $173, %eax\n"
+	"	int $0x80\n"
+	"restorer_rt_end:\n"
+	"	nop\n"
+	"restorer_old:\n"
+	"	pop %eax\n"
+	"	mov $119, %eax\n"
+	"	int $0x80\n"
+	"restorer_old_end:\n"
+	"	nop\n"
+	"raw_kill:\n"
+	"	push %ebp\n"
+	"	push %ebx\n"
+	"	mov 12(%esp), %ebx\n"
+	"	mov 16(%esp), %ecx\n"
+	"	xor %ebp, %ebp\n"
+	"	mov $37, %eax\n"
+	"	int $0x80\n"
+	"kill_ip:\n"
+	"	pop %ebx\n"
+	"	pop %ebp\n"
+	"	ret\n");
 #define SIGACTION_NR	174
 #else
 asm(".text\n"
-    "restorer_rt:\n"
-    "restorer_old:\n"
-    "	mov $(0x40000000 + 513), %eax\n"
-    "	syscall\n"
-    "restorer_rt_end:\n"
-    "restorer_old_end:\n"
-    "	nop\n"
-    "raw_kill:\n"
-    "	push %rbp\n"
-    "	xor %ebp, %ebp\n"
-    "	mov $(0x40000000 + 62), %eax\n"
-    "	syscall\n"
-    "kill_ip:\n"
-    "	pop %rbp\n"
-    "	ret\n");
+	"restorer_rt:\n"
+	"restorer_old:\n"
+	"	mov $(0x40000000 + 513), %eax\n"
+	"	syscall\n"
+	"restorer_rt_end:\n"
+	"restorer_old_end:\n"
+	"	nop\n"
+	"raw_kill:\n"
+	"	push %rbp\n"
+	"	xor %ebp, %ebp\n"
+	"	mov $(0x40000000 + 62), %eax\n"
+	"	syscall\n"
+	"kill_ip:\n"
+	"	pop %rbp\n"
+	"	ret\n");
 #define SIGACTION_NR	(0x40000000 + 512)
 #endif
 

@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/const.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -35,7 +36,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define UT_UNUSED __attribute__((unused))
+#include "../kselftest_harness.h"
 
 /*
  * The ABI under test. Own numbers, so that the tests build against the headers
@@ -43,30 +44,43 @@
  */
 #define UT_RECORD_CALLCHAIN_DEFERRED	22
 #define UT_CONTEXT_USER_DEFERRED	((uint64_t)-640)
-#define UT_ATTR_DEFER_CALLCHAIN		(1ULL << 38)
-#define UT_ATTR_DEFER_OUTPUT		(1ULL << 39)
+#define UT_ATTR_DEFER_CALLCHAIN		_BITULL(38)
+#define UT_ATTR_DEFER_OUTPUT		_BITULL(39)
 
 /* Most user addresses that a record can have. */
 #define UT_MAX_ENTRIES			510
 
+/* Flags between threads: what was written before set_flag() is seen after. */
+static inline int get_flag(const int *flag)
+{
+	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+static inline void set_flag(int *flag, int value)
+{
+	__atomic_store_n(flag, value, __ATOMIC_RELEASE);
+}
+
 /* ------------------------------------------------------------------------ */
 /* Skip or fail								      */
 
-/* For use directly inside a TEST() or TEST_F(). */
-#define NEED(what)							\
-	do {								\
-		const char *_why = (what);				\
-									\
-		if (_why)						\
-			SKIP(return, "%s", _why);			\
-	} while (0)
+/*
+ * Mark the test as skipped if there is a reason to, which a need_*() returned.
+ * For use directly inside a TEST() or TEST_F(), which returns if this is true.
+ */
+static inline bool must_skip(struct __test_metadata *_metadata, const char *why)
+{
+	if (why)
+		SKIP(return true, "%s", why);
+	return false;
+}
 
-static inline UT_UNUSED const char *need_root(void)
+static inline const char *need_root(void)
 {
 	return geteuid() ? "needs root" : NULL;
 }
 
-static inline UT_UNUSED const char *need_file(const char *path)
+static inline const char *need_file(const char *path)
 {
 	static char why[256];
 
@@ -77,7 +91,7 @@ static inline UT_UNUSED const char *need_file(const char *path)
 }
 
 /* A helper program that lies beside the test; it is not built everywhere. */
-static inline UT_UNUSED const char *test_file(const char *name)
+static inline const char *test_file(const char *name)
 {
 	static char path[2][512];
 	static int slot;
@@ -98,7 +112,7 @@ static inline UT_UNUSED const char *test_file(const char *name)
 }
 
 /* Helper programs for another ABI: not built, or not run by this kernel. */
-static inline UT_UNUSED const char *need_program(const char *name)
+static inline const char *need_program(const char *name)
 {
 	static char why[256];
 	int status;
@@ -120,7 +134,7 @@ static inline UT_UNUSED const char *need_program(const char *name)
 	return why;
 }
 
-static inline UT_UNUSED bool is_mounted(const char *dir)
+static inline bool is_mounted(const char *dir)
 {
 	struct stat dir_st, up_st;
 	char up[256];
@@ -130,7 +144,7 @@ static inline UT_UNUSED bool is_mounted(const char *dir)
 	       dir_st.st_dev != up_st.st_dev;
 }
 
-static inline UT_UNUSED const char *need_debugfs(void)
+static inline const char *need_debugfs(void)
 {
 	if (need_root())
 		return need_root();
@@ -139,7 +153,7 @@ static inline UT_UNUSED const char *need_debugfs(void)
 	return is_mounted("/sys/kernel/debug") ? NULL : "needs debugfs";
 }
 
-static inline UT_UNUSED const char *tracefs(void)
+static inline const char *tracefs(void)
 {
 	const char *dir = "/sys/kernel/tracing";
 
@@ -149,7 +163,7 @@ static inline UT_UNUSED const char *tracefs(void)
 }
 
 /* The id of a tracepoint event; -1 when the kernel does not have it. */
-static inline UT_UNUSED long tracepoint_id(const char *system, const char *name)
+static inline long tracepoint_id(const char *system, const char *name)
 {
 	char path[256];
 	long id = -1;
@@ -166,8 +180,7 @@ static inline UT_UNUSED long tracepoint_id(const char *system, const char *name)
 	return id;
 }
 
-static inline UT_UNUSED const char *need_tracepoint(const char *system,
-						    const char *name)
+static inline const char *need_tracepoint(const char *system, const char *name)
 {
 	static char why[128];
 
@@ -180,7 +193,7 @@ static inline UT_UNUSED const char *need_tracepoint(const char *system,
 }
 
 /* Write a string to a file, as echo does. Returns 0 or -errno. */
-static inline UT_UNUSED int write_file(const char *path, const char *text)
+static inline int write_file(const char *path, const char *text)
 {
 	int fd, ret = 0;
 
@@ -193,12 +206,12 @@ static inline UT_UNUSED int write_file(const char *path, const char *text)
 	return ret;
 }
 
-static inline UT_UNUSED pid_t my_tid(void)
+static inline pid_t my_tid(void)
 {
 	return syscall(SYS_gettid);
 }
 
-static inline UT_UNUSED int pin_to_cpu(int cpu)
+static inline int pin_to_cpu(int cpu)
 {
 	cpu_set_t set;
 
@@ -208,7 +221,7 @@ static inline UT_UNUSED int pin_to_cpu(int cpu)
 }
 
 /* The @index-th CPU we may run on, counted from 0; -1 if there is none. */
-static inline UT_UNUSED int nth_cpu(int index)
+static inline int nth_cpu(int index)
 {
 	static cpu_set_t set;
 	static bool known;
@@ -224,7 +237,7 @@ static inline UT_UNUSED int nth_cpu(int index)
 	return -1;
 }
 
-static inline UT_UNUSED const char *need_cpus(int nr)
+static inline const char *need_cpus(int nr)
 {
 	return nth_cpu(nr - 1) < 0 ? "needs more CPUs" : NULL;
 }
@@ -233,8 +246,7 @@ static inline UT_UNUSED const char *need_cpus(int nr)
 /* perf									      */
 
 /* The flag bits of an attr as one word, for bits that a header may lack. */
-static inline UT_UNUSED void perf_attr_set(struct perf_event_attr *attr,
-					   uint64_t bits)
+static inline void perf_attr_set(struct perf_event_attr *attr, uint64_t bits)
 {
 	uint64_t word;
 
@@ -243,8 +255,8 @@ static inline UT_UNUSED void perf_attr_set(struct perf_event_attr *attr,
 	memcpy((char *)attr + 40, &word, sizeof(word));
 }
 
-static inline UT_UNUSED int perf_open(struct perf_event_attr *attr, pid_t pid,
-				      int cpu, int group, unsigned long flags)
+static inline int perf_open(struct perf_event_attr *attr, pid_t pid,
+			    int cpu, int group, unsigned long flags)
 {
 	int fd;
 
@@ -259,9 +271,9 @@ static inline UT_UNUSED int perf_open(struct perf_event_attr *attr, pid_t pid,
  * sample type IP | TID | TIME | CPU | CALLCHAIN, sample_id_all, the clock that
  * cookies are stamped with. Change it before perf_open() as needed.
  */
-static inline UT_UNUSED void perf_attr_init(struct perf_event_attr *attr,
-					    uint32_t type, uint64_t config,
-					    uint64_t defer_bits)
+static inline void perf_attr_init(struct perf_event_attr *attr,
+				  uint32_t type, uint64_t config,
+				  uint64_t defer_bits)
 {
 	memset(attr, 0, sizeof(*attr));
 	attr->type = type;
@@ -275,7 +287,7 @@ static inline UT_UNUSED void perf_attr_init(struct perf_event_attr *attr,
 	perf_attr_set(attr, defer_bits);
 }
 
-static inline UT_UNUSED const char *need_perf_deferred(void)
+static inline const char *need_perf_deferred(void)
 {
 	struct perf_event_attr attr;
 	int fd;
@@ -294,7 +306,7 @@ static inline UT_UNUSED const char *need_perf_deferred(void)
 }
 
 /* The PMU type number of "uprobe", "kprobe" and the like; -1 if not there. */
-static inline UT_UNUSED int pmu_type(const char *pmu)
+static inline int pmu_type(const char *pmu)
 {
 	char path[256];
 	int type = -1;
@@ -312,8 +324,7 @@ static inline UT_UNUSED int pmu_type(const char *pmu)
 }
 
 /* Where @addr of this program lies in its file, for a uprobe. */
-static inline UT_UNUSED uint64_t file_offset(const void *addr, char *path,
-					     size_t size)
+static inline uint64_t file_offset(const void *addr, char *path, size_t size)
 {
 	unsigned long start, end, pgoff, want = (unsigned long)addr;
 	uint64_t offset = 0;
@@ -344,7 +355,7 @@ struct ring {
 };
 
 /* Map the buffer of @fd; @pages is a power of two. Returns 0 or -errno. */
-static inline UT_UNUSED int ring_open(struct ring *ring, int fd, size_t pages)
+static inline int ring_open(struct ring *ring, int fd, size_t pages)
 {
 	size_t page_size = sysconf(_SC_PAGESIZE);
 
@@ -359,7 +370,7 @@ static inline UT_UNUSED int ring_open(struct ring *ring, int fd, size_t pages)
 	return 0;
 }
 
-static inline UT_UNUSED void ring_close(struct ring *ring)
+static inline void ring_close(struct ring *ring)
 {
 	if (ring->page)
 		munmap(ring->page, ring->size + sysconf(_SC_PAGESIZE));
@@ -373,7 +384,7 @@ struct record {
 };
 
 /* Take the next record. False when the buffer is empty. Counts lost ones. */
-static inline UT_UNUSED bool ring_next(struct ring *ring, struct record *rec)
+static inline bool ring_next(struct ring *ring, struct record *rec)
 {
 	size_t page_size = sysconf(_SC_PAGESIZE);
 	char *data = (char *)ring->page + page_size;
@@ -419,8 +430,7 @@ struct sample {
 };
 
 /* Decode a PERF_RECORD_SAMPLE. False if it is not one, or malformed. */
-static inline UT_UNUSED bool ring_sample(const struct record *rec,
-					 struct sample *out)
+static inline bool ring_sample(const struct record *rec, struct sample *out)
 {
 	const char *pos = rec->body;
 	bool kernel = false;
@@ -472,8 +482,7 @@ struct deferred {
 	uint32_t	cpu;
 };
 
-static inline UT_UNUSED bool ring_deferred(const struct record *rec,
-					   struct deferred *out)
+static inline bool ring_deferred(const struct record *rec, struct deferred *out)
 {
 	const char *pos = rec->body;
 
@@ -545,7 +554,7 @@ struct log {
 };
 
 /* For the module's sake the modprobe must be in its place. */
-static inline UT_UNUSED const char *need_module(void)
+static inline const char *need_module(void)
 {
 	if (need_debugfs())
 		return need_debugfs();
@@ -561,7 +570,7 @@ static inline UT_UNUSED const char *need_module(void)
  * Start a session. All that was set up through it goes when its last
  * descriptor is closed, whatever became of the test. Returns fd or -errno.
  */
-static inline UT_UNUSED int mod_open(void)
+static inline int mod_open(void)
 {
 	int fd = open(UT_SESSION, O_RDWR | O_CLOEXEC);
 
@@ -569,7 +578,7 @@ static inline UT_UNUSED int mod_open(void)
 }
 
 /* Send one command. Returns 0 or -errno. */
-static inline __attribute__((unused, format(printf, 2, 3)))
+static inline __printf(2, 3)
 int mod_cmd(int fd, const char *fmt, ...)
 {
 	char line[256];
@@ -582,7 +591,7 @@ int mod_cmd(int fd, const char *fmt, ...)
 	return write(fd, line, len) == len ? 0 : -errno;
 }
 
-static inline UT_UNUSED bool log_parse(char *line, struct log_entry *entry)
+static inline bool log_parse(char *line, struct log_entry *entry)
 {
 	int used = 0;
 	unsigned int i;
@@ -607,7 +616,7 @@ static inline UT_UNUSED bool log_parse(char *line, struct log_entry *entry)
  * Append to @log what the session has logged since the last call. Start with
  * a zeroed log. Returns 0, or -errno.
  */
-static inline UT_UNUSED int mod_log(int fd, struct log *log)
+static inline int mod_log(int fd, struct log *log)
 {
 	struct log_entry entry;
 	char *line = NULL;
@@ -642,14 +651,14 @@ static inline UT_UNUSED int mod_log(int fd, struct log *log)
 	return ret;
 }
 
-static inline UT_UNUSED void log_free(struct log *log)
+static inline void log_free(struct log *log)
 {
 	free(log->entries);
 	memset(log, 0, sizeof(*log));
 }
 
 /* The @index-th entry of @type and @work (-1: any), from 0; or NULL. */
-static inline UT_UNUSED struct log_entry *
+static inline struct log_entry *
 log_find(struct log *log, char type, int work, unsigned int index)
 {
 	unsigned int i;
@@ -664,8 +673,7 @@ log_find(struct log *log, char type, int work, unsigned int index)
 	return NULL;
 }
 
-static inline UT_UNUSED unsigned int log_count(struct log *log, char type,
-					       int work)
+static inline unsigned int log_count(struct log *log, char type, int work)
 {
 	unsigned int i, nr = 0;
 
@@ -676,7 +684,7 @@ static inline UT_UNUSED unsigned int log_count(struct log *log, char type,
 }
 
 /* How many callbacks of @work came with @cookie. */
-static inline UT_UNUSED unsigned int
+static inline unsigned int
 log_answers(struct log *log, int work, uint64_t cookie)
 {
 	unsigned int i, nr = 0;
@@ -689,7 +697,7 @@ log_answers(struct log *log, int work, uint64_t cookie)
 }
 
 /* The callback of @work for @cookie, or NULL. */
-static inline UT_UNUSED struct log_entry *
+static inline struct log_entry *
 log_answer(struct log *log, int work, uint64_t cookie)
 {
 	unsigned int i;
@@ -702,7 +710,7 @@ log_answer(struct log *log, int work, uint64_t cookie)
 	return NULL;
 }
 
-static inline UT_UNUSED void log_print(struct log *log)
+static inline void log_print(struct log *log)
 {
 	unsigned int i, j;
 
@@ -742,7 +750,7 @@ struct chain_call {
 	long			nr;
 	long			args[6];
 	long			ret;
-	volatile int		*flag;
+	const int		*flag;
 };
 
 void chain_call(struct chain_call *call);
@@ -751,88 +759,88 @@ extern const char chain_ip_syscall[], chain_ip_middle[], chain_ip_outer[],
 	chain_ip_base[], chain_spin_lo[], chain_spin_hi[];
 
 asm(".pushsection .text\n"
-    ".globl chain_call\n"
-    ".type chain_call, @function\n"
-    "chain_call:\n"
-    "	push %rbp\n"
-    "	push %rbx\n"
-    "	mov %rdi, %rbx\n"
-    "	xor %ebp, %ebp\n"
-    "	call chain_outer\n"
-    ".globl chain_ip_base\n"
-    "chain_ip_base:\n"
-    "	pop %rbx\n"
-    "	pop %rbp\n"
-    "	ret\n"
-    "chain_outer:\n"
-    "	push %rbp\n"
-    "	mov %rsp, %rbp\n"
-    "	call chain_middle\n"
-    ".globl chain_ip_outer\n"
-    "chain_ip_outer:\n"
-    "	pop %rbp\n"
-    "	ret\n"
-    "chain_middle:\n"
-    "	push %rbp\n"
-    "	mov %rsp, %rbp\n"
-    "	call chain_leaf\n"
-    ".globl chain_ip_middle\n"
-    "chain_ip_middle:\n"
-    "	pop %rbp\n"
-    "	ret\n"
-    "chain_leaf:\n"
-    "	push %rbp\n"
-    "	mov %rsp, %rbp\n"
+	".globl chain_call\n"
+	".type chain_call, @function\n"
+	"chain_call:\n"
+	"	push %rbp\n"
+	"	push %rbx\n"
+	"	mov %rdi, %rbx\n"
+	"	xor %ebp, %ebp\n"
+	"	call chain_outer\n"
+	".globl chain_ip_base\n"
+	"chain_ip_base:\n"
+	"	pop %rbx\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	"chain_outer:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	call chain_middle\n"
+	".globl chain_ip_outer\n"
+	"chain_ip_outer:\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	"chain_middle:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	call chain_leaf\n"
+	".globl chain_ip_middle\n"
+	"chain_ip_middle:\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	"chain_leaf:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
 #ifndef __ILP32__
-    "	mov 64(%rbx), %rdx\n"
-    "	test %rdx, %rdx\n"
-    "	jnz 1f\n"
-    "	mov (%rbx), %rax\n"
-    "	mov 8(%rbx), %rdi\n"
-    "	mov 16(%rbx), %rsi\n"
-    "	mov 24(%rbx), %rdx\n"
-    "	mov 32(%rbx), %r10\n"
-    "	mov 40(%rbx), %r8\n"
-    "	mov 48(%rbx), %r9\n"
-    "	syscall\n"
-    ".globl chain_ip_syscall\n"
-    "chain_ip_syscall:\n"
-    "	mov %rax, 56(%rbx)\n"
+	"	mov 64(%rbx), %rdx\n"
+	"	test %rdx, %rdx\n"
+	"	jnz 1f\n"
+	"	mov (%rbx), %rax\n"
+	"	mov 8(%rbx), %rdi\n"
+	"	mov 16(%rbx), %rsi\n"
+	"	mov 24(%rbx), %rdx\n"
+	"	mov 32(%rbx), %r10\n"
+	"	mov 40(%rbx), %r8\n"
+	"	mov 48(%rbx), %r9\n"
+	"	syscall\n"
+	".globl chain_ip_syscall\n"
+	"chain_ip_syscall:\n"
+	"	mov %rax, 56(%rbx)\n"
 #else
-    "	mov 32(%ebx), %edx\n"
-    "	test %edx, %edx\n"
-    "	jnz 1f\n"
-    "	mov (%ebx), %eax\n"
-    "	mov 4(%ebx), %edi\n"
-    "	mov 8(%ebx), %esi\n"
-    "	mov 12(%ebx), %edx\n"
-    "	mov 16(%ebx), %r10d\n"
-    "	mov 20(%ebx), %r8d\n"
-    "	mov 24(%ebx), %r9d\n"
-    "	syscall\n"
-    ".globl chain_ip_syscall\n"
-    "chain_ip_syscall:\n"
-    "	mov %eax, 28(%ebx)\n"
+	"	mov 32(%ebx), %edx\n"
+	"	test %edx, %edx\n"
+	"	jnz 1f\n"
+	"	mov (%ebx), %eax\n"
+	"	mov 4(%ebx), %edi\n"
+	"	mov 8(%ebx), %esi\n"
+	"	mov 12(%ebx), %edx\n"
+	"	mov 16(%ebx), %r10d\n"
+	"	mov 20(%ebx), %r8d\n"
+	"	mov 24(%ebx), %r9d\n"
+	"	syscall\n"
+	".globl chain_ip_syscall\n"
+	"chain_ip_syscall:\n"
+	"	mov %eax, 28(%ebx)\n"
 #endif
-    "	pop %rbp\n"
-    "	ret\n"
-    ".globl chain_spin_lo\n"
-    "chain_spin_lo:\n"
-    "1:	pause\n"
-    "	cmpl $0, (%rdx)\n"
-    "	je 1b\n"
-    ".globl chain_spin_hi\n"
-    "chain_spin_hi:\n"
-    "	pop %rbp\n"
-    "	ret\n"
-    ".size chain_call, . - chain_call\n"
-    ".popsection\n");
+	"	pop %rbp\n"
+	"	ret\n"
+	".globl chain_spin_lo\n"
+	"chain_spin_lo:\n"
+	"1:	pause\n"
+	"	cmpl $0, (%rdx)\n"
+	"	je 1b\n"
+	".globl chain_spin_hi\n"
+	"chain_spin_hi:\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	".size chain_call, . - chain_call\n"
+	".popsection\n");
 
 /* Number of frames that both leave. */
 #define CHAIN_NR	4
 
-static inline UT_UNUSED long chain_syscall(long nr, long a0, long a1, long a2,
-					   long a3, long a4, long a5)
+static inline long chain_syscall(long nr, long a0, long a1, long a2,
+				 long a3, long a4, long a5)
 {
 	struct chain_call call = {
 		.nr = nr, .args = { a0, a1, a2, a3, a4, a5 },
@@ -842,14 +850,14 @@ static inline UT_UNUSED long chain_syscall(long nr, long a0, long a1, long a2,
 	return call.ret;
 }
 
-static inline UT_UNUSED void chain_spin(volatile int *flag)
+static inline void chain_spin(const int *flag)
 {
 	struct chain_call call = { .flag = flag };
 
 	chain_call(&call);
 }
 
-static inline UT_UNUSED bool chain_callers_ok(const uint64_t *ips, uint64_t nr)
+static inline bool chain_callers_ok(const uint64_t *ips, uint64_t nr)
 {
 	return nr == CHAIN_NR && ips[1] == (unsigned long)chain_ip_middle &&
 	       ips[2] == (unsigned long)chain_ip_outer &&
@@ -857,7 +865,7 @@ static inline UT_UNUSED bool chain_callers_ok(const uint64_t *ips, uint64_t nr)
 }
 
 /* Is this exactly the stack of a chain_syscall()? */
-static inline UT_UNUSED bool chain_syscall_ok(const uint64_t *ips, uint64_t nr)
+static inline bool chain_syscall_ok(const uint64_t *ips, uint64_t nr)
 {
 	return chain_callers_ok(ips, nr) &&
 	       ips[0] == (unsigned long)chain_ip_syscall;
@@ -867,8 +875,7 @@ static inline UT_UNUSED bool chain_syscall_ok(const uint64_t *ips, uint64_t nr)
  * The stack of a chain_syscall(), possibly cut short: a task that was killed
  * does not go on reading its stack.
  */
-static inline UT_UNUSED bool chain_syscall_begins(const uint64_t *ips,
-						  uint64_t nr)
+static inline bool chain_syscall_begins(const uint64_t *ips, uint64_t nr)
 {
 	const uint64_t all[CHAIN_NR] = {
 		(unsigned long)chain_ip_syscall, (unsigned long)chain_ip_middle,
@@ -879,7 +886,7 @@ static inline UT_UNUSED bool chain_syscall_begins(const uint64_t *ips,
 }
 
 /* Is this exactly the stack of a chain_spin()? */
-static inline UT_UNUSED bool chain_spin_ok(const uint64_t *ips, uint64_t nr)
+static inline bool chain_spin_ok(const uint64_t *ips, uint64_t nr)
 {
 	return chain_callers_ok(ips, nr) &&
 	       ips[0] >= (unsigned long)chain_spin_lo &&
@@ -887,7 +894,7 @@ static inline UT_UNUSED bool chain_spin_ok(const uint64_t *ips, uint64_t nr)
 }
 
 /* A command to the test module from below the chain. Returns 0 or -errno. */
-static inline __attribute__((unused, format(printf, 2, 3)))
+static inline __printf(2, 3)
 int chain_cmd(int fd, const char *fmt, ...)
 {
 	char line[256];

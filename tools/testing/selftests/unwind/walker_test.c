@@ -156,8 +156,10 @@ FIXTURE_SETUP(walk)
 {
 	void *map;
 
-	NEED(need_perf_deferred());
-	NEED(need_tracepoint("raw_syscalls", "sys_enter"));
+	if (must_skip(_metadata, need_perf_deferred()))
+		return;
+	if (must_skip(_metadata, need_tracepoint("raw_syscalls", "sys_enter")))
+		return;
 	self->old_max_stack = up_read_number(SYSCTL_MAX_STACK);
 	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_STACK, 1024));
 	ASSERT_EQ(0, open_syscall_event(&self->ring, NR_GETPPID,
@@ -838,7 +840,8 @@ static void check_steps(struct __test_metadata *_metadata, struct _test_data_wal
 	struct up_ring ring;
 	size_t i;
 
-	NEED(need_tracepoint("signal", "signal_generate"));
+	if (must_skip(_metadata, need_tracepoint("signal", "signal_generate")))
+		return;
 	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
 		     tracepoint_id("signal", "signal_generate"),
 		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
@@ -1327,7 +1330,8 @@ static void check_trampoline(struct __test_metadata *_metadata,
 	struct up_ring ring;
 	size_t i;
 
-	NEED(need_tracepoint("signal", "signal_generate"));
+	if (must_skip(_metadata, need_tracepoint("signal", "signal_generate")))
+		return;
 	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
 		     tracepoint_id("signal", "signal_generate"),
 		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
@@ -1431,7 +1435,8 @@ TEST_F(walk, sample_at_signal_delivery_shows_the_stack_before_the_frame)
 	struct up_ring ring;
 	struct up_rec *rec;
 
-	NEED(need_tracepoint("signal", "signal_deliver"));
+	if (must_skip(_metadata, need_tracepoint("signal", "signal_deliver")))
+		return;
 	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
 		     tracepoint_id("signal", "signal_deliver"),
 		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
@@ -2000,7 +2005,8 @@ TEST_F(walk, page_that_another_thread_supplies_is_waited_for)
 	pthread_t thread;
 	struct probe p;
 
-	NEED(need_file("/proc/sys/vm/unprivileged_userfaultfd"));
+	if (must_skip(_metadata, need_file("/proc/sys/vm/unprivileged_userfaultfd")))
+		return;
 	contents[0] = 0;
 	contents[1] = RA(7);
 	put_frame(self->fp, page, RA(0));
@@ -2032,7 +2038,8 @@ TEST_F(walk, walk_that_waits_for_a_page_can_be_killed)
 	int status, go[2];
 	pid_t pid;
 
-	NEED(need_file("/proc/sys/vm/unprivileged_userfaultfd"));
+	if (must_skip(_metadata, need_file("/proc/sys/vm/unprivileged_userfaultfd")))
+		return;
 	put_frame(self->fp, page, RA(0));
 	ASSERT_EQ(0, pipe(go));
 	pid = fork();
@@ -2118,7 +2125,8 @@ TEST_F(walk, vsyscall_shows_its_caller)
 	struct up_ring ring;
 	struct up_rec *rec;
 
-	NEED(need_tracepoint("vsyscall", "emulate_vsyscall"));
+	if (must_skip(_metadata, need_tracepoint("vsyscall", "emulate_vsyscall")))
+		return;
 	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
 		     tracepoint_id("vsyscall", "emulate_vsyscall"),
 		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
