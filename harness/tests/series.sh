@@ -75,6 +75,20 @@ pass author-survives test "$(tree_git log -1 --format=%an)" = 'A Ünther'
 pass refresh-after-tree "$repo/harness/refresh"
 pass round-trip-is-byte-identical test "$before" = "$(snapshot)"
 
+# What is mailed: a cover letter, the steps, and nothing of ours changed
+printf '# Numbers in words\n\nThe text.\n' > "$repo/patches/cover.md"
+before=$(snapshot)
+pass export-writes-the-series "$repo/harness/export" "$tmp/out" 2 'A B <a@b.example>'
+pass export-again-over-it "$repo/harness/export" "$tmp/out" 2 'A B <a@b.example>'
+pass export-has-cover-and-steps test "$(find "$tmp/out" -name 'v2-*.patch' | wc -l)" = 4
+pass cover-has-the-title grep -q '^Subject: .*Numbers in words' "$tmp/out/v2-0000-cover-letter.patch"
+pass cover-has-the-text grep -qx 'The text.' "$tmp/out/v2-0000-cover-letter.patch"
+pass each-step-is-signed-off test "$(grep -lx 'Signed-off-by: A B <a@b.example>' "$tmp/out"/v2-000[1-9]* | wc -l)" = 3
+pass export-changes-nothing-here test "$before" = "$(snapshot)"
+pass export-leaves-the-tree-alone test "$hash" = "$(tree_git rev-parse 'HEAD^{tree}')"
+refuse export-with-half-a-sign-off-fails 'SIGNOFF must read' "$repo/harness/export" "$tmp/out" 1 'A B'
+rm "$repo/patches/cover.md"
+
 # Neither side is lost
 cp -r "$repo" "$tmp/saved"
 restore() { rm -rf "$repo" && cp -r "$tmp/saved" "$repo" && rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state" && "$repo/harness/tree" > /dev/null; }

@@ -2,12 +2,17 @@
 /*
  * What a sample costs: a getppid() loop at a chosen user stack depth under a
  * raw_syscalls:sys_enter event of every hit. Run it in a guest that counts
- * instructions as nanoseconds. Prints "mode depth nanoseconds bytes samples",
- * the last two being what one event left in the ring buffer.
+ * instructions as nanoseconds. Prints "mode depth nanoseconds bytes", the last
+ * being what one sample left in the ring buffer, its share of records included.
+ *
+ * Modes: off, fp (in place), defer, dwarf (8192 bytes of stack); with -burst
+ * behind the last two, SAMPLES events without the kernel's part of the
+ * callchain share each entry and a buffer.
  */
 #define _GNU_SOURCE
 #include <err.h>
 #include <linux/perf_event.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +26,8 @@
 
 #define ROUNDS		400
 #define WARM		50
-#define RING_PAGES	2048
+#define RING_PAGES	8192
+#define SAMPLES		10
 #define DEFER_CALLCHAIN	(1ULL << 38)
 #define DEFER_OUTPUT	(1ULL << 39)
 #define REGS_X86_64	0xff0fffULL
@@ -45,7 +51,12 @@ static int tracepoint(void)
 	return id;
 }
 
-static int open_event(const char *mode)
+static bool is_burst(const char *mode)
+{
+	return strstr(mode, "-burst");
+}
+
+static int open_event(const char *mode, int leader)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_TRACEPOINT,
@@ -60,9 +71,13 @@ static int open_event(const char *mode)
 	int fd;
 
 	attr.config = tracepoint();
-	if (!strcmp(mode, "defer")) {
-		*flags |= DEFER_CALLCHAIN | DEFER_OUTPUT;
-	} else if (!strcmp(mode, "dwarf")) {
+	if (is_burst(mode))
+		attr.exclude_callchain_kernel = 1;
+	if (!strncmp(mode, "defer", 5)) {
+		*flags |= DEFER_CALLCHAIN;
+		if (leader < 0)
+			*flags |= DEFER_OUTPUT;
+	} else if (!strncmp(mode, "dwarf", 5)) {
 		attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
 		attr.sample_regs_user = REGS_X86_64;
 		attr.sample_stack_user = 8192;
@@ -71,6 +86,8 @@ static int open_event(const char *mode)
 	fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 	if (fd < 0)
 		err(1, "perf_event_open %s", mode);
+	if (leader >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, leader))
+		err(1, "PERF_EVENT_IOC_SET_OUTPUT");
 	return fd;
 }
 
@@ -94,9 +111,10 @@ static __attribute__((noinline)) uint64_t at_depth(int depth, int rounds)
 
 static void sample(const char *mode, int depth)
 {
+	int i, nr = is_burst(mode) ? SAMPLES : 1, rounds = ROUNDS / nr;
 	struct perf_event_mmap_page *ring;
 	uint64_t before, ns, bytes;
-	int fd;
+	int fd[SAMPLES];
 
 	if (!strcmp(mode, "off")) {
 		at_depth(depth, WARM);
@@ -104,22 +122,31 @@ static void sample(const char *mode, int depth)
 		       (unsigned long long)at_depth(depth, ROUNDS) / ROUNDS);
 		return;
 	}
-	fd = open_event(mode);
+
+	fd[0] = open_event(mode, -1);
 	ring = mmap(NULL, (RING_PAGES + 1) * 4096UL, PROT_READ | PROT_WRITE,
-		    MAP_SHARED, fd, 0);
+		    MAP_SHARED, fd[0], 0);
 	if (ring == MAP_FAILED)
 		err(1, "mmap");
-	ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+	for (i = 1; i < nr; i++)
+		fd[i] = open_event(mode, fd[0]);
+	for (i = 0; i < nr; i++)
+		ioctl(fd[i], PERF_EVENT_IOC_ENABLE, 0);
 	at_depth(depth, WARM);
 	before = ring->data_head;
-	ns = at_depth(depth, ROUNDS);
+	ns = at_depth(depth, rounds);
 	bytes = ring->data_head - before;
-	ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+	for (i = 0; i < nr; i++)
+		ioctl(fd[i], PERF_EVENT_IOC_DISABLE, 0);
 	if (bytes + before > ring->data_size)
 		errx(1, "ring buffer too small");
-	printf("%s %d %llu %llu\n", mode, depth, (unsigned long long)ns / ROUNDS,
-	       (unsigned long long)bytes / ROUNDS);
-	close(fd);
+	printf("%s %d %llu %llu\n", mode, depth,
+	       (unsigned long long)ns / rounds / nr,
+	       (unsigned long long)bytes / rounds / nr);
+
+	munmap(ring, (RING_PAGES + 1) * 4096UL);
+	for (i = 0; i < nr; i++)
+		close(fd[i]);
 }
 
 static void forks(const char *self, int exec)
