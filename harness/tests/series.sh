@@ -78,15 +78,15 @@ pass round-trip-is-byte-identical test "$before" = "$(snapshot)"
 # What is mailed: a cover letter, the steps, and nothing of ours changed
 printf '# Numbers in words\n\nThe text.\n' > "$repo/patches/cover.md"
 before=$(snapshot)
-pass export-writes-the-series "$repo/harness/export" "$tmp/out" 2 'A B <a@b.example>'
-pass export-again-over-it "$repo/harness/export" "$tmp/out" 2 'A B <a@b.example>'
-pass export-has-cover-and-steps test "$(find "$tmp/out" -name 'v2-*.patch' | wc -l)" = 4
-pass cover-has-the-title grep -q '^Subject: .*Numbers in words' "$tmp/out/v2-0000-cover-letter.patch"
-pass cover-has-the-text grep -qx 'The text.' "$tmp/out/v2-0000-cover-letter.patch"
-pass each-step-is-signed-off test "$(grep -lx 'Signed-off-by: A B <a@b.example>' "$tmp/out"/v2-000[1-9]* | wc -l)" = 3
+pass export-writes-the-series "$repo/harness/export" "$tmp/mail" 2 'A B <a@b.example>'
+pass export-again-over-it "$repo/harness/export" "$tmp/mail" 2 'A B <a@b.example>'
+pass export-has-cover-and-steps test "$(find "$tmp/mail" -name 'v2-*.patch' | wc -l)" = 4
+pass cover-has-the-title grep -q '^Subject: .*Numbers in words' "$tmp/mail/v2-0000-cover-letter.patch"
+pass cover-has-the-text grep -qx 'The text.' "$tmp/mail/v2-0000-cover-letter.patch"
+pass each-step-is-signed-off test "$(grep -lx 'Signed-off-by: A B <a@b.example>' "$tmp/mail"/v2-000[1-9]* | wc -l)" = 3
 pass export-changes-nothing-here test "$before" = "$(snapshot)"
 pass export-leaves-the-tree-alone test "$hash" = "$(tree_git rev-parse 'HEAD^{tree}')"
-refuse export-with-half-a-sign-off-fails 'SIGNOFF must read' "$repo/harness/export" "$tmp/out" 1 'A B'
+refuse export-with-half-a-sign-off-fails 'SIGNOFF must read' "$repo/harness/export" "$tmp/mail" 1 'A B'
 rm "$repo/patches/cover.md"
 
 # Neither side is lost
