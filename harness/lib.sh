@@ -4,12 +4,20 @@
 # What the verbs share: where things are, stage lines, the toolchain root.
 # Every path can be moved by the variable of the same name.
 
-top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 UNWIND_CACHE=${UNWIND_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/unwind-lts}
 UNWIND_BUILD=${UNWIND_BUILD:-$top/build}
 UNWIND_ROOT=${UNWIND_ROOT:-$UNWIND_CACHE/root-trixie}
 UNWIND_TREE=${UNWIND_TREE:-$UNWIND_BUILD/tree}
 UNWIND_LOGS=${UNWIND_LOGS:-$UNWIND_BUILD/logs}
+for dir in top UNWIND_CACHE UNWIND_BUILD UNWIND_ROOT UNWIND_TREE UNWIND_LOGS; do
+	# kbuild, QEMU's options and shell words each have one they cannot take.
+	if [[ ${!dir} =~ [[:space:]:,%\"\'] ]]; then
+		echo "${0##*/}: error: no blanks, colons, commas, quotes or % in paths: ${!dir}" >&2
+		exit 1
+	fi
+	printf -v "$dir" %s "$(realpath -m -- "${!dir}")"
+done
 export UNWIND_CACHE UNWIND_BUILD UNWIND_ROOT UNWIND_TREE UNWIND_LOGS
 mkdir -p "$UNWIND_CACHE" "$UNWIND_BUILD" "$UNWIND_LOGS"
 
@@ -50,6 +58,11 @@ in_root() {
 }
 
 fragments() { printf "$top/configs/%s.config " "$@"; }
+
+# use_root - the toolchain root stays as it is while this process lives
+use_root() {
+	[[ ! -e $UNWIND_ROOT.lock ]] || { exec 9< "$UNWIND_ROOT.lock" && flock -s 9; }
+}
 
 # host_mirror - the Debian mirror the host's apt uses for its own release
 host_mirror() {

@@ -19,6 +19,7 @@
 
 #define MAX_LOG		1024
 #define MAX_STEPS	16
+#define MAX_USER	512
 #define NR_STRESS	20000
 #define NR_STRESS_TIDS	16
 
@@ -156,6 +157,13 @@ static const struct merge_case merge_cases[] = {
 		.expected	= "20. 30+1 40r 10+2 50r ",
 		.stats		= { .nr_samples = 2, .nr_records = 2, .nr_merged = 2 },
 	}, {
+		.name		= "queue full of what a record holds",
+		.limits		= { .queued = 4000, .parked = BIG, .cached = BIG, .grace = 1000 },
+		.steps		= { { 'S', 1, 7, 10 }, { 'S', 2, 9, 20 }, { 'R', 2, 9, 30, 500 },
+				    { 'R', 1, 7, 40, 2 } },
+		.expected	= "20+500 30r 10+2 40r ",
+		.stats		= { .nr_samples = 2, .nr_records = 2, .nr_merged = 2 },
+	}, {
 		.name		= "parking lot full",
 		.limits		= { .queued = 1, .parked = 1, .cached = BIG, .grace = 1000 },
 		.steps		= { { 'S', 1, 7, 10 }, { 'O', 2, 0, 20 }, { 'R', 1, 7, 30, 2 } },
@@ -250,7 +258,7 @@ static int log_event(void *priv, union perf_event *event,
 
 static int run_steps(struct deferred_callchains *dc, const struct step *steps)
 {
-	struct ip_callchain *user = malloc(sizeof(*user) + 8 * sizeof(u64));
+	struct ip_callchain *user = malloc(sizeof(*user) + MAX_USER * sizeof(u64));
 	union perf_event *event = malloc(sizeof(*event));
 	struct perf_sample sample;
 	int i, err = 0;

@@ -83,6 +83,8 @@ struct deferred_context {
 	/* In deferred_callchains.lru, if there is a record and nobody waits */
 	struct list_head		lru;
 	size_t				size;
+	/* What of @user counts as held back, if there is a record and someone waits */
+	size_t				charged;
 	struct ip_callchain		*user;
 };
 
@@ -330,6 +332,18 @@ static void cache_context(struct deferred_callchains *dc, struct deferred_contex
 	}
 }
 
+/* A record that events wait with, behind others, takes memory as they do. */
+static void charge_context(struct deferred_callchains *dc, struct deferred_context *context)
+{
+	size_t size = 0;
+
+	if (context->nr_held && context->user)
+		size = (context->user->nr + 1) * sizeof(u64);
+
+	dc->queued_size += size - context->charged;
+	context->charged = size;
+}
+
 static void hold_context(struct deferred_callchains *dc, struct deferred_context *context)
 {
 	context->nr_held++;
@@ -337,6 +351,13 @@ static void hold_context(struct deferred_callchains *dc, struct deferred_context
 		list_del_init(&context->lru);
 		dc->cached_size -= context->size;
 	}
+	charge_context(dc, context);
+}
+
+static void unhold_context(struct deferred_callchains *dc, struct deferred_context *context)
+{
+	context->nr_held--;
+	charge_context(dc, context);
 }
 
 static void count_sample(struct deferred_callchains *dc, struct deferred_context *context)
@@ -373,7 +394,7 @@ static void free_held(struct deferred_callchains *dc, struct held_event *held)
 	struct deferred_context *context = held->context;
 
 	if (context) {
-		context->nr_held--;
+		unhold_context(dc, context);
 		cache_context(dc, context);
 	}
 	if (held->copied)
@@ -496,7 +517,7 @@ static int deliver_parked(struct deferred_callchains *dc, struct deferred_contex
 
 		err = deliver_held(dc, held);
 	}
-	context->nr_held--;
+	unhold_context(dc, context);
 	return err;
 }
 
@@ -518,7 +539,7 @@ static int process_record(struct deferred_callchains *dc, struct perf_sample *sa
 	 */
 	if (!context->user || context->user->nr < user->nr) {
 		hold_context(dc, context);
-		context->nr_held--;
+		unhold_context(dc, context);
 		user = memdup(user, (user->nr + 1) * sizeof(u64));
 		if (!user) {
 			cache_context(dc, context);
@@ -526,6 +547,7 @@ static int process_record(struct deferred_callchains *dc, struct perf_sample *sa
 		}
 		free(context->user);
 		context->user = user;
+		charge_context(dc, context);
 	}
 
 	err = deliver_parked(dc, context);
@@ -566,7 +588,7 @@ static int __process(struct deferred_callchains *dc, union perf_event *event,
 		hold_context(dc, context);
 	err = deliver_event(dc, event, sample, context, file_offset, file_path);
 	if (context) {
-		context->nr_held--;
+		unhold_context(dc, context);
 		cache_context(dc, context);
 	}
 	return err;
