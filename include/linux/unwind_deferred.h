@@ -88,7 +88,6 @@ int unwind_user_faultable(struct unwind_stacktrace *trace);
 int unwind_deferred_arm(void);
 void unwind_deferred_disarm(void);
 
-void __unwind_deferred_flush(void);
 void __unwind_deferred_renew(void);
 void __unwind_deferred_discard(void);
 void __unwind_deferred_reset(void);
@@ -109,21 +108,6 @@ void unwind_deferred_task_free(struct task_struct *task);
 static inline bool unwind_deferred_context(void)
 {
 	return atomic_long_read(&current->unwind_info.mask);
-}
-
-/**
- * unwind_deferred_flush - Answer all requests of this user context now
- *
- * For places that are about to do something after which the user stack can no
- * longer be read as it was at the time of the requests. The context goes on:
- * requests that follow get the trace that was taken here.
- *
- * Context: Process context, may sleep and take page faults.
- */
-static inline void unwind_deferred_flush(void)
-{
-	if (unwind_deferred_context())
-		__unwind_deferred_flush();
 }
 
 /**
@@ -217,7 +201,6 @@ static inline int unwind_deferred_arm(void)
 }
 
 static inline void unwind_deferred_disarm(void) { }
-static inline void unwind_deferred_flush(void) { }
 static inline void unwind_deferred_renew(void) { }
 static inline void unwind_deferred_discard(void) { }
 static inline bool unwind_deferred_context(void) { return false; }

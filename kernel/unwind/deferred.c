@@ -42,6 +42,8 @@
 #include <kunit/static_stub.h>
 #include <kunit/visibility.h>
 
+#include <asm/unwind_user.h>
+
 #include "deferred.h"
 
 /* Grace before the static key is turned off: profilers come in bursts. */
@@ -143,18 +145,7 @@ unsigned long unwind_context_add(struct unwind_task_info *info,
 	lockdep_assert(raw_irqs_disabled());
 
 	for (;;) {
-		/*
-		 * Read counter and clock before the mask. An NMI that starts a
-		 * context in between shows in the mask. One that comes later
-		 * computes the very id that is stored below, from the same
-		 * counter; storing it twice does no harm, nor does the time
-		 * of this request, which is the earlier one.
-		 */
-		count = unwind_next_count(this_cpu_read(unwind_context_count));
-		now = local_clock();
-		barrier();
 		old = atomic_long_read(&info->mask);
-
 		if (unwind_context_is_live(info, old, epoch)) {
 			/* Pending since an earlier epoch: it is of this one now. */
 			id = unwind_id_set_epoch(READ_ONCE(info->id), epoch);
@@ -165,6 +156,20 @@ unsigned long unwind_context_add(struct unwind_task_info *info,
 				return old;
 			continue;
 		}
+
+		/*
+		 * Read counter and clock before the mask that is replaced. An
+		 * NMI that starts a context in between shows in the mask. One
+		 * that comes later computes the very id that is stored below,
+		 * from the same counter; storing it twice does no harm, nor
+		 * does the time of this request, which is the earlier one.
+		 */
+		count = unwind_next_count(this_cpu_read(unwind_context_count));
+		now = local_clock();
+		barrier();
+		old = atomic_long_read(&info->mask);
+		if (unwind_context_is_live(info, old, epoch))
+			continue;
 
 		id = unwind_id_make(raw_smp_processor_id(), count, epoch);
 		WRITE_ONCE(info->id, id);
@@ -251,7 +256,14 @@ static int unwind_request(struct unwind_task_info *info,
 	/* A cancelled work, nobody armed, or no way to be run in time */
 	if (nr < UNWIND_WORK_SHIFT || !epoch || current->unwind_refuse)
 		return -EINVAL;
-	if (!in_nmi() && raw_cpu_read(unwind_deferred_closed))
+	/*
+	 * An NMI gets its answer by an interrupt before the next instruction of
+	 * user space. What hits in every exit to user mode would hit again then.
+	 */
+	if (raw_cpu_read(unwind_deferred_closed) && !arch_unwind_in_nmi())
+		return -EINVAL;
+	/* Here, as the callback behind it is a module's and goes away by RCU. */
+	if (perf_guest_state())
 		return -EINVAL;
 
 	bit = BIT(nr);
@@ -314,7 +326,7 @@ int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
 	*cookie = 0;
 
 	if (!is_user_task(current) || (current->flags & PF_EXITING) ||
-	    !user_mode(task_pt_regs(current)) || perf_guest_state())
+	    !user_mode(task_pt_regs(current)))
 		return -EINVAL;
 
 	/*
@@ -379,6 +391,19 @@ static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
 	return cache;
 }
 
+/*
+ * SIGKILL is consumed on the way to do_exit(), and a second one is not accepted:
+ * from then on nothing but the flags says that nobody could end a wait.
+ */
+static bool unwind_task_dying(void)
+{
+	struct signal_struct *signal = current->signal;
+
+	return fatal_signal_pending(current) ||
+	       (READ_ONCE(signal->flags) & SIGNAL_GROUP_EXIT) ||
+	       READ_ONCE(signal->group_exec_task);
+}
+
 /**
  * unwind_user_faultable - Unwind the user stack of the current task now
  * @trace:	Filled in; points into the cache of the task and is valid until
@@ -422,7 +447,7 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	 * A task that is being killed must not wait for pages, but what is
 	 * resident may be its longest sample.
 	 */
-	dying = fatal_signal_pending(current);
+	dying = unwind_task_dying();
 	if (dying)
 		pagefault_disable();
 	unwind_user(trace, UNWIND_MAX_ENTRIES);
@@ -524,12 +549,6 @@ static void unwind_deferred_task_work(struct callback_head *head)
 	WRITE_ONCE(info->work.func, NULL);
 	barrier();
 	unwind_process(info, false);
-}
-
-/* See unwind_deferred_flush() */
-void __unwind_deferred_flush(void)
-{
-	unwind_process(&current->unwind_info, false);
 }
 
 /*

@@ -176,6 +176,14 @@ static void unwind_user_fix_exact_ip(struct unwind_user_state *state)
 		arch_unwind_user_uretprobe(state);
 }
 
+/* Can this, an exact IP, be in a signal return trampoline? */
+static bool unwind_user_maybe_sigreturn(const struct unwind_user_state *state)
+{
+	unsigned long len = state->special_max - state->special_min;
+
+	return state->ip - state->special_min <= len + ARCH_UNWIND_USER_SIGRETURN_LEN;
+}
+
 static enum unwind_user_status
 unwind_user_next_signal(struct unwind_user_state *state)
 {
@@ -207,7 +215,8 @@ static bool unwind_user_next(struct unwind_user_state *state)
 		status = UNWIND_USER_KILLED;
 
 	if (status == UNWIND_USER_NO_ANSWER &&
-	    (state->topmost || unwind_user_is_sigreturn(state, state->ip)))
+	    (state->topmost ? unwind_user_maybe_sigreturn(state) :
+			      unwind_user_is_sigreturn(state, state->ip)))
 		status = unwind_user_next_signal(state);
 	if (status == UNWIND_USER_NO_ANSWER && state->topmost)
 		status = unwind_user_next_topmost(state);
@@ -223,8 +232,8 @@ static bool unwind_user_next(struct unwind_user_state *state)
 }
 
 /*
- * Follow up to @room frame pointers with user access enabled once, and without
- * a call: what an ordinary frame needs is but two loads and a few compares.
+ * Follow up to @room frame pointers (at least one) with user access enabled once,
+ * and without a call: what an ordinary frame needs is but two loads and a few compares.
  *
  * At the first frame that is not ordinary, for whatever reason, stop without
  * having touched it: unwind_user_next() finds out what it is.
@@ -303,7 +312,8 @@ static unsigned int unwind_user_fp_run(struct unwind_user_state *state,
 {
 	unsigned int n, chunk, nr = 0;
 
-	do {
+	/* Without room, the window would store an entry all the same. */
+	while (nr < room) {
 		if (unwind_user_killed())
 			break;
 
@@ -315,7 +325,9 @@ static unsigned int unwind_user_fp_run(struct unwind_user_state *state,
 			n = unwind_user_fp_window(state, entries + nr, chunk,
 						  sizeof(u64));
 		nr += n;
-	} while (n == chunk && nr < room);
+		if (n < chunk)
+			break;
+	}
 
 	return nr;
 }

@@ -31,9 +31,6 @@
 #define INSN_RET		0xc3
 #define INSN_RET_IMM16		0xc2
 
-/* The longest trampoline: endbr64; mov $nr, %rax; syscall */
-#define SIGRETURN_MAX_BYTES	(4 + 7 + 2)
-
 static bool is_64bit_cs(unsigned int cs)
 {
 	struct pt_regs regs = { .cs = cs };
@@ -295,7 +292,8 @@ static void read_code(unsigned long addr, u8 *code, unsigned int len)
 	}
 }
 
-static void restore_breakpoints(unsigned long addr, u8 *code, unsigned int len)
+static noinline void restore_breakpoints(unsigned long addr, u8 *code,
+					 unsigned int len)
 {
 	unsigned int i;
 
@@ -303,6 +301,16 @@ static void restore_breakpoints(unsigned long addr, u8 *code, unsigned int len)
 		if (unlikely(code[i] == INSN_INT3))
 			uprobe_orig_byte(addr + i, &code[i]);
 	}
+}
+
+/* Is one of the bytes an int3? */
+static bool has_breakpoint(u64 word)
+{
+	const u64 ones = 0x0101010101010101;
+
+	/* The borrow sets the top bit of the lowest byte that became 0. */
+	word ^= ones * INSN_INT3;
+	return (word - ones) & ~word & (ones << 7);
 }
 
 /* [endbr] push %rbp */
@@ -402,7 +410,8 @@ arch_unwind_user_topmost(const struct unwind_user_state *state,
 	} else {
 		read_code(addr, code.byte, sizeof(code));
 	}
-	restore_breakpoints(addr, code.byte, 6);
+	if (unlikely(has_breakpoint(code.word)))
+		restore_breakpoints(addr, code.byte, 6);
 
 	if (at_push(&code.byte[1]) || at_ret(&code.byte[1]))
 		return UNWIND_USER_FOUND;
@@ -433,14 +442,14 @@ decode_sigreturn(const struct unwind_user_state *state, unsigned long addr,
 		 unsigned long off, unsigned int *popped)
 {
 	const bool is_64bit = state->word_size == sizeof(u64);
-	u8 code[SIGRETURN_MAX_BYTES + 1] = {};
+	u8 code[ARCH_UNWIND_USER_SIGRETURN_LEN + 1] = {};
 	const u8 *p = code;
 	bool pop = false;
 	u32 nr;
 
 	*popped = 0;
-	read_code(addr, code, SIGRETURN_MAX_BYTES);
-	restore_breakpoints(addr, code, SIGRETURN_MAX_BYTES);
+	read_code(addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN);
+	restore_breakpoints(addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN);
 
 	/* f3 0f 1e fa is endbr64, f3 0f 1e fb is endbr32. */
 	if (get_unaligned_le32(p) == (is_64bit ? 0xfa1e0ff3 : 0xfb1e0ff3))
@@ -573,10 +582,11 @@ static bool read_sigframe(const struct unwind_user_state *state,
 enum unwind_user_status
 arch_unwind_user_sigframe(struct unwind_user_state *state)
 {
-	unsigned long off = 0, max = state->topmost ? SIGRETURN_MAX_BYTES : 0;
+	unsigned long max = state->topmost ? ARCH_UNWIND_USER_SIGRETURN_LEN : 0;
 	struct saved_regs saved;
 	enum sigframe_kind kind;
 	unsigned int i, popped;
+	unsigned long off = 0;
 
 	for (i = 0; i < UNWIND_USER_SIGRETURNS; i++) {
 		off = state->ip - state->sigreturn[i];

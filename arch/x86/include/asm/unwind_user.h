@@ -8,6 +8,22 @@ struct pt_regs;
 
 #ifdef CONFIG_UNWIND_USER
 
+#include <asm/nmi.h>
+
+/* The longest signal return trampoline: endbr64; mov $nr, %rax; syscall */
+#define ARCH_UNWIND_USER_SIGRETURN_LEN	(4 + 7 + 2)
+
+/**
+ * arch_unwind_in_nmi - Is this CPU handling an NMI?
+ *
+ * Unlike in_nmi() false in the handlers of #DB and int3, which are entered by
+ * what the CPU itself does, and again when it does so again.
+ */
+static inline bool arch_unwind_in_nmi(void)
+{
+	return nmi_is_running();
+}
+
 bool arch_unwind_user_init(struct unwind_user_state *state,
 			   struct pt_regs *regs);
 enum unwind_user_status

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/io.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -19,6 +20,7 @@
 
 #define SYSCTL_MAX_STACK	"/proc/sys/kernel/perf_event_max_stack"
 #define SYSCTL_MAX_CONTEXTS	"/proc/sys/kernel/perf_event_max_contexts_per_stack"
+#define SYSCTL_OPTIMIZE		"/proc/sys/debug/kprobes-optimization"
 
 #define DEFER		UT_ATTR_DEFER_CALLCHAIN
 #define OUTPUT		UT_ATTR_DEFER_OUTPUT
@@ -1425,6 +1427,96 @@ TEST_F(abi, record_comes_after_the_sampling_event_is_closed)
 	ASSERT_EQ(1, count_records(holder));
 	rec = expect_answer(_metadata, sample_nr(holder, 0), holder);
 	EXPECT_TRUE(chain_syscall_ok(rec->ips, rec->nr));
+}
+
+/*
+ * An event that has reached its limit is off before the task gets to unwind. The
+ * last but one may be taken for the last.
+ */
+TEST_F(abi, last_sample_before_the_limit_is_unwound_in_place)
+{
+	struct perf_event_attr attr;
+	struct up_ring *ring;
+	struct up_rec *rec;
+	int i, j;
+
+	attr_enter(&attr, DEFER | OUTPUT);
+	ring = open_syscall(_metadata, self, &attr, SYS_getppid);
+	for (i = 1; i <= 4; i++) {
+		up_reset(ring);
+		ASSERT_EQ(0, ioctl(ring->fd, PERF_EVENT_IOC_REFRESH, i));
+		for (j = 0; j < 6; j++)
+			chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+		up_drain(ring);
+		EXPECT_EQ(0, up_count_bad(ring));
+		ASSERT_EQ(i, count_samples(ring));
+		for (j = 0; j < i - 2; j++)
+			expect_answer(_metadata, sample_nr(ring, j), ring);
+		for (; j < i; j++) {
+			rec = sample_nr(ring, j);
+			if (rec->deferred && j < i - 1) {
+				expect_answer(_metadata, rec, ring);
+				continue;
+			}
+			EXPECT_FALSE(rec->deferred);
+			ASSERT_TRUE(rec->has_user);
+			EXPECT_TRUE(chain_syscall_ok(rec->user, rec->nr_user));
+		}
+	}
+}
+
+/*
+ * An int3 on each way to user mode: the answer to it would come with the next
+ * interrupt from user mode, on the way back from which it hits again. That must
+ * not go on for ever. The function is called for tasks that may use I/O ports.
+ */
+TEST_F(abi, breakpoint_on_the_way_out_is_answered_in_place_and_makes_no_livelock)
+{
+	static const char func[] = "native_tss_update_io_bitmap";
+	long long type = up_read_number("/sys/bus/event_source/devices/kprobe/type");
+	long long optimized = up_read_number(SYSCTL_OPTIMIZE);
+	struct perf_event_attr attr;
+	struct up_ring *ring;
+	struct up_rec *rec;
+	size_t i, samples, ours = 0;
+
+	if (type < 0)
+		SKIP(return, "no kprobe events");
+	up_attr_init(&attr, type, 0, DEFER | OUTPUT);
+	attr.exclude_callchain_kernel = 1;
+	attr.kprobe_func = A(func);
+	/* Behind what ftrace has put there, with endbr64 in front of it or not */
+	attr.probe_offset = 9;
+	ring = &self->rings[self->nr_rings];
+	if (up_open(ring, &attr, 0, -1, -1)) {
+		attr.probe_offset = 5;
+		if (up_open(ring, &attr, 0, -1, -1))
+			SKIP(return, "cannot probe %s", func);
+	}
+	self->nr_rings++;
+	if (ioperm(0x80, 1, 1))
+		SKIP(return, "no ioperm()");
+	/* Not a jump: this is about what int3 looks like */
+	up_write_number(SYSCTL_OPTIMIZE, 0);
+	ASSERT_EQ(0, up_enable(ring));
+	for (i = 0; i < 20; i++)
+		chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+	ASSERT_EQ(0, up_disable(ring));
+	if (optimized > 0)
+		up_write_number(SYSCTL_OPTIMIZE, optimized);
+	up_drain(ring);
+	EXPECT_EQ(0, up_count_bad(ring));
+	EXPECT_EQ(0, count_records(ring));
+	samples = count_samples(ring);
+	ASSERT_LE(20, samples);
+	for (i = 0; i < samples; i++) {
+		rec = sample_nr(ring, i);
+		EXPECT_FALSE(rec->deferred);
+		ASSERT_TRUE(rec->has_user);
+		ours += chain_syscall_ok(rec->user, rec->nr_user);
+	}
+	EXPECT_EQ(20, ours);
+	ioperm(0x80, 1, 0);
 }
 
 TEST_F(abi, closing_the_only_holder_while_pending_is_harmless)

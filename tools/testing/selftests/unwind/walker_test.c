@@ -810,6 +810,25 @@ static int raw_sigaction(int sig, void *handler, unsigned long flags, void *rest
 	return syscall(SYS_rt_sigaction, sig, &sa, NULL, 8);
 }
 
+/*
+ * Addresses that look special interrupt the fast path. Wherever that happens,
+ * the trace must not get longer than it has room. (What comes behind that room
+ * belongs to somebody else: KASAN tells.)
+ */
+TEST_F(walk, deeper_stack_with_a_false_restorer_is_cut_at_510_entries)
+{
+	int at;
+
+	build(self->fp, 3000);
+	want(&self->w, A(stub_plain_ip));
+	want_frames(&self->w, 0, UT_MAX_ENTRIES - 1);
+	for (at = 490; at < 520; at++) {
+		ASSERT_EQ(0, raw_sigaction(SIGUSR2, handler_probe, SA_SIGINFO,
+					   (void *)RA(at)));
+		check_stub(_metadata, self, stub_plain, self->fp);
+	}
+}
+
 static void step_over(struct __test_metadata *_metadata, struct up_ring *ring,
 		      struct probe *p, void *handler)
 {
