@@ -14,6 +14,8 @@ struct unwind_stacktrace {
 	unsigned long	*entries;
 };
 
+struct unwind_user_sframe;
+
 /* Words that name a signal return trampoline, see struct unwind_user_state. */
 #define UNWIND_USER_SIGRETURNS		4
 
@@ -23,12 +25,16 @@ struct unwind_stacktrace {
  * @UNWIND_USER_TYPE_ENTRY:	Return address found by the code at the topmost IP
  * @UNWIND_USER_TYPE_FP:	By the frame pointer
  * @UNWIND_USER_TYPE_SIGNAL:	Saved registers in a signal frame
+ * @UNWIND_USER_TYPE_SFRAME:	By an SFrame table
+ * @UNWIND_USER_NR_TYPES:	Number of values
  */
 enum unwind_user_type {
 	UNWIND_USER_TYPE_REGS,
 	UNWIND_USER_TYPE_ENTRY,
 	UNWIND_USER_TYPE_FP,
 	UNWIND_USER_TYPE_SIGNAL,
+	UNWIND_USER_TYPE_SFRAME,
+	UNWIND_USER_NR_TYPES,
 };
 
 /**
@@ -80,10 +86,12 @@ struct unwind_user_frame {
  *		addresses, ULONG_MAX if there is none
  * @special_min:	The lowest of @sigreturn and @uretprobe
  * @special_max:	The highest of them
+ * @sframe:	What the walk keeps for the SFrame method, if that is configured
  * @word_size:	Size of a stack slot in bytes: 8, or 4 in 32-bit code
  * @type:	How the frame was found
  * @status:	Why the walk ended, once @done is set
  * @signals:	Signal frames that were passed
+ * @frames:	How many callers were found, by method
  * @topmost:	@ip is the next instruction to be executed here
  * @done:	The walk has ended, there is no further frame
  */
@@ -97,10 +105,12 @@ struct unwind_user_state {
 	unsigned long			uretprobe;
 	unsigned long			special_min;
 	unsigned long			special_max;
+	struct unwind_user_sframe	*sframe;
 	unsigned int			word_size;
 	enum unwind_user_type		type;
 	enum unwind_user_status		status;
 	unsigned int			signals;
+	unsigned int			frames[UNWIND_USER_NR_TYPES];
 	bool				topmost;
 	bool				done;
 };

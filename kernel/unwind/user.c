@@ -9,10 +9,12 @@
  * The caller of a frame is found by the first of these methods that knows:
  *
  *  1. the frame's IP is a signal return trampoline: the registers that the
- *     kernel saved in the signal frame;
- *  2. for an exact IP, the code there: a function that has no frame yet, or no
+ *     kernel saved in the signal frame. Nothing else can look like one, so this
+ *     takes nothing from the next method;
+ *  2. the SFrame table for the code, see user_sframe.c;
+ *  3. for an exact IP, the code there: a function that has no frame yet, or no
  *     longer, has its return address at a known place on the stack;
- *  3. the frame pointer.
+ *  4. the frame pointer.
  */
 
 #define pr_fmt(fmt) "unwind_user: " fmt
@@ -28,21 +30,7 @@
 
 #include <asm/unwind_user.h>
 
-/* Frames that are followed with user access enabled once. */
-#define UNWIND_USER_WINDOW	8
-
-/*
- * Signal frames that one walk passes. Only there may the stack pointer move
- * down, so it is this what keeps a walk from going in circles for as long as
- * the trace has room.
- */
-#define UNWIND_USER_MAX_SIGNALS	16
-
-/* An address that user space can execute, as opposed to one it can make up. */
-static __always_inline bool unwind_user_ip_valid(unsigned long ip)
-{
-	return ip < TASK_SIZE_MAX;
-}
+#include "user.h"
 
 /* Offset in a segment to linear address; @base is not 0 for 32-bit code only. */
 static __always_inline unsigned long
@@ -52,30 +40,6 @@ unwind_user_linear(unsigned long base, unsigned long offset,
 	if (word_size == sizeof(u32))
 		return (u32)(base + offset);
 	return offset;
-}
-
-static __always_inline bool
-unwind_user_is_sigreturn(const struct unwind_user_state *state,
-			 unsigned long ip)
-{
-	/* No loop: a function call must not come of it. 0 is in no trace. */
-	BUILD_BUG_ON(UNWIND_USER_SIGRETURNS != 4);
-
-	return ip == state->sigreturn[0] || ip == state->sigreturn[1] ||
-	       ip == state->sigreturn[2] || ip == state->sigreturn[3];
-}
-
-/* Is this return address other than it seems? */
-static __always_inline bool
-unwind_user_is_special(const struct unwind_user_state *state, unsigned long ip)
-{
-	return ip == state->uretprobe || unwind_user_is_sigreturn(state, ip);
-}
-
-/* With page faults disabled nothing can keep a dying task waiting. */
-static __always_inline bool unwind_user_killed(void)
-{
-	return fatal_signal_pending(current) && !pagefault_disabled();
 }
 
 static int unwind_user_read(const struct unwind_user_state *state,
@@ -94,6 +58,36 @@ static int unwind_user_read(const struct unwind_user_state *state,
 	}
 
 	return get_user(*val, (unsigned long __user *)addr);
+}
+
+/**
+ * unwind_user_to_caller - Move a state on to the caller of its frame
+ * @state:	State
+ * @cfa:	Caller's SP
+ * @fp:		Caller's FP
+ * @ra:		Return address, as it was found
+ * @slot:	Where on the stack that was, 0 if it was not there
+ *
+ * Return: UNWIND_USER_FOUND, or why there is no such caller.
+ */
+enum unwind_user_status
+unwind_user_to_caller(struct unwind_user_state *state, unsigned long cfa,
+		      unsigned long fp, unsigned long ra, unsigned long slot)
+{
+	if (!ra)
+		return UNWIND_USER_END;
+
+	ra = unwind_user_linear(state->ip_base, ra, state->word_size);
+	if (ra == state->uretprobe)
+		ra = uprobe_orig_ret_addr(slot);
+	if (!ra || !unwind_user_ip_valid(ra))
+		return UNWIND_USER_CORRUPT;
+
+	state->ip = ra;
+	state->sp = cfa;
+	state->fp = fp;
+	state->topmost = false;
+	return UNWIND_USER_FOUND;
 }
 
 /* Move on to the caller of a frame that looks like @frame. */
@@ -117,20 +111,8 @@ unwind_user_step(struct unwind_user_state *state,
 		return UNWIND_USER_FAULT;
 	if (frame->fp_off && unwind_user_read(state, cfa + frame->fp_off, &fp))
 		return UNWIND_USER_FAULT;
-	if (!ra)
-		return UNWIND_USER_END;
 
-	ra = unwind_user_linear(state->ip_base, ra, state->word_size);
-	if (ra == state->uretprobe)
-		ra = uprobe_orig_ret_addr(cfa + frame->ra_off);
-	if (!ra || !unwind_user_ip_valid(ra))
-		return UNWIND_USER_CORRUPT;
-
-	state->ip = ra;
-	state->sp = cfa;
-	state->fp = fp;
-	state->topmost = false;
-	return UNWIND_USER_FOUND;
+	return unwind_user_to_caller(state, cfa, fp, ra, cfa + frame->ra_off);
 }
 
 static enum unwind_user_status
@@ -218,13 +200,17 @@ static bool unwind_user_next(struct unwind_user_state *state)
 	    (state->topmost ? unwind_user_maybe_sigreturn(state) :
 			      unwind_user_is_sigreturn(state, state->ip)))
 		status = unwind_user_next_signal(state);
+	if (status == UNWIND_USER_NO_ANSWER && unwind_user_has_sframe(state))
+		status = unwind_user_next_sframe(state);
 	if (status == UNWIND_USER_NO_ANSWER && state->topmost)
 		status = unwind_user_next_topmost(state);
 	if (status == UNWIND_USER_NO_ANSWER)
 		status = unwind_user_next_fp(state);
 
-	if (status == UNWIND_USER_FOUND)
+	if (status == UNWIND_USER_FOUND) {
+		state->frames[state->type]++;
 		return true;
+	}
 
 	state->status = status;
 	state->done = true;
@@ -297,6 +283,7 @@ out:
 		state->sp = sp;
 		state->fp = fp;
 		state->type = UNWIND_USER_TYPE_FP;
+		state->frames[UNWIND_USER_TYPE_FP] += entry - entries;
 	}
 	return entry - entries;
 }
@@ -332,6 +319,15 @@ static unsigned int unwind_user_fp_run(struct unwind_user_state *state,
 	return nr;
 }
 
+/* Add the frames that can be found several at a time. */
+static unsigned int unwind_user_run(struct unwind_user_state *state,
+				    unsigned long *entries, unsigned int room)
+{
+	if (unwind_user_has_sframe(state))
+		return unwind_user_sframe_run(state, entries, room);
+	return unwind_user_fp_run(state, entries, room);
+}
+
 /* Is compared with every return address: find the range once. */
 static void unwind_user_init_special(struct unwind_user_state *state)
 {
@@ -365,6 +361,7 @@ static int unwind_user_start(struct unwind_user_state *state)
 	state->type = UNWIND_USER_TYPE_REGS;
 	state->status = UNWIND_USER_FOUND;
 	state->signals = 0;
+	memset(state->frames, 0, sizeof(state->frames));
 	state->topmost = true;
 	state->done = false;
 	state->uretprobe = ULONG_MAX;
@@ -408,6 +405,7 @@ static int unwind_user_start(struct unwind_user_state *state)
  */
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 {
+	struct unwind_user_sframe sframe;
 	struct unwind_user_state state;
 	unsigned int nr = 0;
 	int ret;
@@ -418,17 +416,19 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	ret = unwind_user_start(&state);
 	if (ret)
 		return ret;
+	unwind_user_sframe_start(&state, &sframe);
 
 	while (!state.done && nr < max_entries) {
 		trace->entries[nr++] = state.ip;
 
 		if (!state.topmost &&
 		    !unwind_user_is_sigreturn(&state, state.ip))
-			nr += unwind_user_fp_run(&state, &trace->entries[nr],
-						 max_entries - nr);
+			nr += unwind_user_run(&state, &trace->entries[nr],
+					      max_entries - nr);
 		unwind_user_next(&state);
 	}
 
+	unwind_user_sframe_end(&state, nr);
 	trace->nr = nr;
 	return 0;
 }

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _KERNEL_UNWIND_SFRAME_H
+#define _KERNEL_UNWIND_SFRAME_H
+
+/*
+ * Decoder of SFrame tables (AMD64, versions 2 and 3): which rule leads from a
+ * frame to its caller, for the code at an address.
+ *
+ * The decoder knows nothing of address spaces, locks or memory management: it
+ * gets the bounds of a table and finds a rule in it. It also builds in user
+ * space, see tests/sframe in the repository of this series.
+ *
+ * The table is user memory that can change at any time. All that is kept of it
+ * is what struct sframe_section says, checked; everything else is read, and
+ * checked, at each lookup.
+ *
+ * Work is bounded: a lookup reads at most 66 + SFRAME_MAX_BACK entries of the
+ * function index and SFRAME_MAX_ROWS rows. How many rows, and entries that the
+ * search has to step back over, all the lookups of one trace may look at is up
+ * to the caller: it passes a budget, SFRAME_MAX_ROWS_TRACE is meant for that.
+ */
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+#else
+#include "sframe_shim.h"
+#endif
+
+/* Rows that one lookup looks at. What compilers make has some dozens at most. */
+#define SFRAME_MAX_ROWS		8192
+
+/* Rows that the lookups of one trace should look at together. */
+#define SFRAME_MAX_ROWS_TRACE	32768
+
+/* Functions that one lookup steps back over: empty, or with the same start. */
+#define SFRAME_MAX_BACK		64
+
+/* DWARF numbers of the registers that ordinary rules are based on */
+#define SFRAME_REG_FP		6
+#define SFRAME_REG_SP		7
+/* General purpose registers are 0 to 15. */
+#define SFRAME_NR_REGS		16
+
+/**
+ * struct sframe_section - A table, and what its header says
+ * @start:	Address of the header
+ * @end:	Behind the last byte of the memory that the table may occupy; the
+ *		table itself may be shorter
+ * @text_start:	First byte of the code that the table may be asked for
+ * @text_end:	Behind the last byte of it
+ * @fdes:	Address of the function index
+ * @fres:	Address of the rows
+ * @num_fdes:	Functions in the index; 0 is legal, nothing is found then
+ * @fre_len:	Length of the rows in bytes
+ * @ra_off:	Slot of the return address, relative to the CFA
+ * @fp_off:	Slot of the caller's frame pointer, relative to the CFA, where
+ *		that is the same in all functions; 0 where rows tell it
+ * @version:	Of the format: 2 or 3
+ * @pcrel:	Function starts are relative to the field they are stored in, as
+ *		opposed to @start
+ *
+ * The caller sets the first four, sframe_open_user() the others. All checks of
+ * a lookup are against these, so they must not change while one is running.
+ */
+struct sframe_section {
+	u64	start;
+	u64	end;
+	u64	text_start;
+	u64	text_end;
+	u64	fdes;
+	u64	fres;
+	u32	num_fdes;
+	u32	fre_len;
+	s8	ra_off;
+	s8	fp_off;
+	u8	version;
+	bool	pcrel;
+};
+
+/**
+ * enum sframe_status - What came of reading a table
+ * @SFRAME_OK:			There is an answer
+ * @SFRAME_NONE:		No row covers the address
+ * @SFRAME_UNSUPPORTED:		The function has a property that the format has
+ *				left for later; others may do without it
+ * @SFRAME_FAULT:		The table could not be read just now
+ * @SFRAME_BUDGET:		Too many rows to look through
+ * @SFRAME_BAD_BOUNDS:		The memory given is too small for a header, or
+ *				ends before it starts
+ * @SFRAME_BAD_MAGIC:		No SFrame table, or of the other endianness
+ * @SFRAME_BAD_VERSION:		Neither version 2 nor 3
+ * @SFRAME_BAD_FLAGS:		Flags that the version does not define
+ * @SFRAME_BAD_UNSORTED:	The index is not sorted, as before linking
+ * @SFRAME_BAD_ABI:		Not AMD64
+ * @SFRAME_BAD_RA:		No fixed place of return addresses
+ * @SFRAME_BAD_INDEX_RANGE:	The index is not within the memory given
+ * @SFRAME_BAD_ROWS_RANGE:	The rows are not within the memory given
+ * @SFRAME_BAD_ORDER:		Index entries out of order
+ * @SFRAME_BAD_FUNC_RANGE:	A function that starts outside the code
+ * @SFRAME_BAD_FUNC_ROWS:	A function whose rows are not among the rows
+ * @SFRAME_BAD_ROW_TYPE:	A width of row starts that does not exist
+ * @SFRAME_BAD_REP_SIZE:	A repeated block of code of size 0
+ * @SFRAME_BAD_ROW_ORDER:	Rows of a function out of order
+ * @SFRAME_BAD_ROW:		A row that makes no sense
+ * @SFRAME_NR_STATUS:		Number of values
+ *
+ * SFRAME_BAD_* say that the table is not worth another lookup.
+ */
+enum sframe_status {
+	SFRAME_OK,
+	SFRAME_NONE,
+	SFRAME_UNSUPPORTED,
+	SFRAME_FAULT,
+	SFRAME_BUDGET,
+	SFRAME_BAD_BOUNDS,
+	SFRAME_BAD_MAGIC,
+	SFRAME_BAD_VERSION,
+	SFRAME_BAD_FLAGS,
+	SFRAME_BAD_UNSORTED,
+	SFRAME_BAD_ABI,
+	SFRAME_BAD_RA,
+	SFRAME_BAD_INDEX_RANGE,
+	SFRAME_BAD_ROWS_RANGE,
+	SFRAME_BAD_ORDER,
+	SFRAME_BAD_FUNC_RANGE,
+	SFRAME_BAD_FUNC_ROWS,
+	SFRAME_BAD_ROW_TYPE,
+	SFRAME_BAD_REP_SIZE,
+	SFRAME_BAD_ROW_ORDER,
+	SFRAME_BAD_ROW,
+	SFRAME_NR_STATUS,
+};
+
+static inline bool sframe_is_bad(enum sframe_status status)
+{
+	return status >= SFRAME_BAD_BOUNDS;
+}
+
+/**
+ * enum sframe_where - Where a value of the calling frame is
+ * @SFRAME_UNDEFINED:	Nowhere
+ * @SFRAME_SAME:	Still in its register
+ * @SFRAME_REG:		It is register + offset
+ * @SFRAME_REG_DEREF:	In memory at register + offset
+ * @SFRAME_CFA:		It is CFA + offset
+ * @SFRAME_CFA_DEREF:	In memory at CFA + offset
+ */
+enum sframe_where {
+	SFRAME_UNDEFINED,
+	SFRAME_SAME,
+	SFRAME_REG,
+	SFRAME_REG_DEREF,
+	SFRAME_CFA,
+	SFRAME_CFA_DEREF,
+};
+
+/**
+ * struct sframe_loc - Place of one value
+ * @off:	Offset; 0 if @where has none
+ * @where:	enum sframe_where
+ * @reg:	DWARF number, less than SFRAME_NR_REGS; 0 if @where has none
+ */
+struct sframe_loc {
+	s32	off;
+	u8	where;
+	u8	reg;
+};
+
+/**
+ * struct sframe_rule - How to get from a frame to its caller
+ * @cfa:	Canonical frame address, which is the caller's SP. SFRAME_REG or
+ *		SFRAME_REG_DEREF
+ * @ra:		Return address, never SFRAME_SAME or SFRAME_UNDEFINED
+ * @fp:		Caller's frame pointer, never SFRAME_UNDEFINED
+ * @outermost:	There is no caller; the three above are SFRAME_UNDEFINED
+ * @signal:	The frame was made by a signal: the return address is not one of
+ *		a call but where the caller was interrupted
+ *
+ * Values of registers other than SP and FP are known in the topmost frame only.
+ */
+struct sframe_rule {
+	struct sframe_loc	cfa;
+	struct sframe_loc	ra;
+	struct sframe_loc	fp;
+	bool			outermost;
+	bool			signal;
+};
+
+/**
+ * struct sframe_buf - Bytes that stand for user memory
+ * @data:	The bytes
+ * @addr:	The address that the first one has
+ * @len:	Number of bytes
+ */
+struct sframe_buf {
+	const u8	*data;
+	u64		addr;
+	u64		len;
+};
+
+enum sframe_status sframe_open_user(struct sframe_section *sec);
+enum sframe_status sframe_find_user(const struct sframe_section *sec, u64 ip,
+				    struct sframe_rule *rule,
+				    unsigned int *budget);
+
+enum sframe_status sframe_open_buf(struct sframe_section *sec,
+				   const struct sframe_buf *buf);
+enum sframe_status sframe_find_buf(const struct sframe_section *sec, u64 ip,
+				   struct sframe_rule *rule,
+				   unsigned int *budget,
+				   const struct sframe_buf *buf);
+
+const char *sframe_status_text(enum sframe_status status);
+
+/*
+ * An ordinary rule in one word, for caches: CFA = SP or FP + offset, return
+ * address at CFA - 8, caller's FP in its register or at CFA + offset. Words
+ * are never 0.
+ *
+ *	bit 0		set
+ *	bit 1		SFRAME_WORD_OUTERMOST: nothing else counts
+ *	bit 2		SFRAME_WORD_USE_FP: CFA is based on the FP, not the SP
+ *	bits 16-31	offset of the FP's slot, signed; 0 if in its register
+ *	bits 32-63	offset of the CFA, signed
+ */
+#define SFRAME_WORD_VALID	0x1ULL
+#define SFRAME_WORD_OUTERMOST	0x2ULL
+#define SFRAME_WORD_USE_FP	0x4ULL
+
+bool sframe_rule_pack(const struct sframe_rule *rule, u64 *word);
+
+static inline s32 sframe_word_cfa_off(u64 word)
+{
+	return (s32)(word >> 32);
+}
+
+static inline s32 sframe_word_fp_off(u64 word)
+{
+	return (s16)(word >> 16);
+}
+
+#endif /* _KERNEL_UNWIND_SFRAME_H */

@@ -1,0 +1,1418 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests for the decoder of SFrame tables. The tables are made here: what
+ * assemblers emit is compared with other decoders elsewhere, this is for what
+ * no assembler emits, and for the edges of what they do.
+ */
+
+#include <kunit/test.h>
+#include <linux/limits.h>
+#include <linux/module.h>
+#include <linux/string.h>
+
+#include "../sframe.h"
+#include "sframe_build.h"
+
+#define TABLE		0x7f0000100000ULL
+#define TEXT_BEFORE	0x7f0000001000ULL
+#define TEXT_BEHIND	0x7f0000801000ULL
+#define TEXT_LEN	0x80000
+
+#define SP		SFRAME_BUILD_SP
+#define FP		SFRAME_BUILD_FP
+#define WORDS(n)	((n) << 1)
+
+struct table {
+	struct sframe_build	b;
+	struct sframe_section	sec;
+	struct sframe_buf	buf;
+	unsigned int		budget;
+	u32			len;
+	u64			text;
+};
+
+/* All the kinds of tables there are */
+static const struct layout {
+	u8	version;
+	bool	pcrel;
+	u64	text;
+} layouts[] = {
+	{ 2, false, TEXT_BEFORE },
+	{ 2, false, TEXT_BEHIND },
+	{ 2, true, TEXT_BEFORE },
+	{ 2, true, TEXT_BEHIND },
+	{ 3, false, TEXT_BEFORE },
+	{ 3, false, TEXT_BEHIND },
+	{ 3, true, TEXT_BEFORE },
+	{ 3, true, TEXT_BEHIND },
+};
+
+/* The one behind @l, or the first one; NULL and false behind the last one. */
+static bool next_layout(const struct layout **l)
+{
+	*l = *l ? *l + 1 : layouts;
+	if (*l < layouts + ARRAY_SIZE(layouts))
+		return true;
+	*l = NULL;
+	return false;
+}
+
+static struct table *new_table(struct kunit *test)
+{
+	struct table *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	return t;
+}
+
+static void start(struct table *t, u8 version, bool pcrel, u64 text)
+{
+	sframe_build_init(&t->b, version, pcrel, TABLE);
+	t->text = text;
+}
+
+/* A V3 table as linkers make it */
+static void start_v3(struct table *t)
+{
+	start(t, 3, true, TEXT_BEHIND);
+}
+
+static enum sframe_status open_bytes(struct table *t, u32 len)
+{
+	t->buf = (struct sframe_buf) { t->b.mem, TABLE, len };
+	t->sec = (struct sframe_section) {
+		.start		= TABLE,
+		.end		= TABLE + len,
+		.text_start	= t->text,
+		.text_end	= t->text + TEXT_LEN,
+	};
+	return sframe_open_buf(&t->sec, &t->buf);
+}
+
+static enum sframe_status finish(struct table *t)
+{
+	t->len = sframe_build_finish(&t->b);
+	return open_bytes(t, t->len);
+}
+
+static enum sframe_status find(struct table *t, u64 ip, struct sframe_rule *rule)
+{
+	/* All of it has to be set. */
+	memset(rule, 1, sizeof(*rule));
+	t->budget = SFRAME_MAX_ROWS_TRACE;
+	return sframe_find_buf(&t->sec, ip, rule, &t->budget, &t->buf);
+}
+
+static enum sframe_status status_at(struct table *t, u64 ip)
+{
+	struct sframe_rule rule;
+
+	return find(t, ip, &rule);
+}
+
+/* An ordinary rule; @fp 0 is a frame pointer still in its register. */
+static void expect(struct kunit *test, struct table *t, u64 ip, u8 reg, s32 cfa,
+		   s32 fp)
+{
+	struct sframe_rule rule = { };
+
+	KUNIT_EXPECT_EQ_MSG(test, find(t, ip, &rule), SFRAME_OK,
+			    "at text + %lld", (long long)(ip - t->text));
+	KUNIT_EXPECT_EQ(test, rule.cfa.where, SFRAME_REG);
+	KUNIT_EXPECT_EQ(test, rule.cfa.reg, reg);
+	KUNIT_EXPECT_EQ_MSG(test, rule.cfa.off, cfa,
+			    "at text + %lld", (long long)(ip - t->text));
+	KUNIT_EXPECT_EQ(test, rule.ra.where, SFRAME_CFA_DEREF);
+	KUNIT_EXPECT_EQ(test, rule.ra.off, -8);
+	KUNIT_EXPECT_EQ(test, rule.fp.where, fp ? SFRAME_CFA_DEREF : SFRAME_SAME);
+	KUNIT_EXPECT_EQ(test, rule.fp.off, fp);
+	KUNIT_EXPECT_FALSE(test, rule.outermost);
+	KUNIT_EXPECT_FALSE(test, rule.signal);
+}
+
+static void expect_none(struct kunit *test, struct table *t, u64 ip)
+{
+	KUNIT_EXPECT_EQ_MSG(test, status_at(t, ip), SFRAME_NONE,
+			    "at text + %lld", (long long)(ip - t->text));
+}
+
+static void expect_outermost(struct kunit *test, struct table *t, u64 ip)
+{
+	struct sframe_rule rule = { };
+
+	KUNIT_EXPECT_EQ(test, find(t, ip, &rule), SFRAME_OK);
+	KUNIT_EXPECT_TRUE(test, rule.outermost);
+	KUNIT_EXPECT_EQ(test, rule.cfa.where, SFRAME_UNDEFINED);
+	KUNIT_EXPECT_EQ(test, rule.ra.where, SFRAME_UNDEFINED);
+	KUNIT_EXPECT_EQ(test, rule.fp.where, SFRAME_UNDEFINED);
+}
+
+static void expect_loc(struct kunit *test, const struct sframe_loc *loc,
+		       u8 where, u8 reg, s32 off)
+{
+	KUNIT_EXPECT_EQ(test, loc->where, where);
+	KUNIT_EXPECT_EQ(test, loc->reg, reg);
+	KUNIT_EXPECT_EQ(test, loc->off, off);
+}
+
+/* push %rbp; mov %rsp,%rbp; ...; ret */
+static void add_framed(struct table *t, u64 start, u32 size)
+{
+	sframe_build_func(&t->b, start, size, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&t->b, 0, 8);
+	sframe_build_saved(&t->b, 1, SP, 16, -16);
+	sframe_build_saved(&t->b, 4, FP, 16, -16);
+	sframe_build_saved(&t->b, size - 1, SP, 8, -16);
+}
+
+/* Nothing but call and ret */
+static void add_plain(struct table *t, u64 start, u32 size)
+{
+	sframe_build_func(&t->b, start, size, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&t->b, 0, 8);
+}
+
+static void each_row_at_its_first_and_last_pc_ok(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		add_framed(t, l->text + 0x10, 0x40);
+		add_plain(t, l->text + 0x50, 0x10);
+		add_plain(t, l->text + 0x100, 1);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+
+		expect_none(test, t, l->text);
+		expect_none(test, t, l->text + 0xf);
+		expect(test, t, l->text + 0x10, 7, 8, 0);
+		expect(test, t, l->text + 0x11, 7, 16, -16);
+		expect(test, t, l->text + 0x13, 7, 16, -16);
+		expect(test, t, l->text + 0x14, 6, 16, -16);
+		expect(test, t, l->text + 0x4e, 6, 16, -16);
+		expect(test, t, l->text + 0x4f, 7, 8, -16);
+		expect(test, t, l->text + 0x50, 7, 8, 0);
+		expect(test, t, l->text + 0x5f, 7, 8, 0);
+		expect_none(test, t, l->text + 0x60);
+		expect_none(test, t, l->text + 0xff);
+		expect(test, t, l->text + 0x100, 7, 8, 0);
+		expect_none(test, t, l->text + 0x101);
+		expect_none(test, t, l->text + TEXT_LEN - 1);
+	}
+}
+
+static void address_outside_the_code_is_not_looked_up(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		add_plain(t, l->text, TEXT_LEN + 0x100);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+
+		expect_none(test, t, 0);
+		expect_none(test, t, l->text - 1);
+		expect(test, t, l->text, 7, 8, 0);
+		expect(test, t, l->text + TEXT_LEN - 1, 7, 8, 0);
+		expect_none(test, t, l->text + TEXT_LEN);
+		expect_none(test, t, TABLE);
+		expect_none(test, t, U64_MAX);
+	}
+}
+
+static void function_of_any_number_is_found(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+	unsigned int n, i;
+	u64 at;
+
+	while (next_layout(&l)) {
+		for (n = 1; n <= 70; n++) {
+			start(t, l->version, l->pcrel, l->text);
+			for (i = 0; i < n; i++) {
+				sframe_build_func(&t->b, l->text + 0x20 * i + 8,
+						  0x10, SFRAME_BUILD_ROW1);
+				sframe_build_sp(&t->b, 0, 8 * i + 8);
+			}
+			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+			for (i = 0; i < n; i++) {
+				at = l->text + 0x20 * i + 8;
+				expect_none(test, t, at - 1);
+				expect(test, t, at, 7, 8 * i + 8, 0);
+				expect(test, t, at + 0xf, 7, 8 * i + 8, 0);
+				expect_none(test, t, at + 0x10);
+			}
+		}
+	}
+}
+
+static void text_beyond_four_gigabytes_is_found_in_v3(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	int sign, pcrel;
+
+	for (sign = -1; sign <= 1; sign += 2) {
+		for (pcrel = 0; pcrel <= 1; pcrel++) {
+			start(t, 3, pcrel, TABLE + sign * 0x7123456000LL);
+			add_framed(t, t->text, 0x40);
+			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+			expect(test, t, t->text, 7, 8, 0);
+			expect(test, t, t->text + 0x3f, 7, 8, -16);
+			expect_none(test, t, t->text + 0x40);
+		}
+	}
+}
+
+static void every_width_of_starts_and_words_ok(struct kunit *test)
+{
+	static const s32 words[] = {
+		8, 127, -128, 128, -129, 32767, -32768, 32768, -32769,
+		INT_MAX, INT_MIN,
+	};
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+	unsigned int i, width;
+	u32 step;
+
+	while (next_layout(&l)) {
+		for (width = 0; width <= 2; width++) {
+			/* The last row starts with the top bit set. */
+			step = width == 2 ? 0x1999a : width ? 0x1999 : 0x19;
+			start(t, l->version, l->pcrel, l->text);
+			sframe_build_func(&t->b, l->text, U32_MAX, width);
+			for (i = 0; i < ARRAY_SIZE(words); i++)
+				sframe_build_saved(&t->b, step * i, SP, 16,
+						   words[i]);
+			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+			t->sec.text_end = l->text + U32_MAX;
+			for (i = 0; i < ARRAY_SIZE(words); i++) {
+				expect(test, t, l->text + step * i, 7, 16,
+				       words[i]);
+				expect(test, t, l->text + step * (i + 1) - 1, 7,
+				       16, words[i]);
+			}
+		}
+	}
+}
+
+static void large_offsets_of_the_cfa_ok(struct kunit *test)
+{
+	static const s32 words[] = { 8, -8, 0x1008, -0x1008, 0x12345678, INT_MIN };
+	struct table *t = new_table(test);
+	unsigned int i;
+
+	start_v3(t);
+	sframe_build_func(&t->b, t->text, 0x100, SFRAME_BUILD_ROW1);
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		sframe_build_sp(&t->b, i, words[i]);
+	KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		expect(test, t, t->text + i, 7, words[i], 0);
+}
+
+/* Rows of all lengths, so that every kind of row is cut by a batch's end. */
+static void rows_of_a_long_function_are_found(struct kunit *test)
+{
+	static const s32 words[] = { 0x08, 0x0808, 0x08080808 };
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+	unsigned int width, i, n = 400;
+
+	while (next_layout(&l)) {
+		for (width = 1; width <= 2; width++) {
+			start(t, l->version, l->pcrel, l->text);
+			sframe_build_func(&t->b, l->text, 2 * n, width);
+			for (i = 0; i < n; i++) {
+				if (i % 2)
+					sframe_build_sp(&t->b, 2 * i,
+							words[i % 3]);
+				else
+					sframe_build_saved(&t->b, 2 * i, FP,
+							   words[i % 3], -16);
+			}
+			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+			for (i = 0; i < 2 * n; i++)
+				expect(test, t, l->text + i, i / 2 % 2 ? 7 : 6,
+				       words[i / 2 % 3], i / 2 % 2 ? 0 : -16);
+		}
+	}
+}
+
+static void first_row_behind_the_address_is_none(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		sframe_build_func(&t->b, l->text, 0x10, SFRAME_BUILD_ROW1);
+		sframe_build_sp(&t->b, 4, 8);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		expect_none(test, t, l->text);
+		expect_none(test, t, l->text + 3);
+		expect(test, t, l->text + 4, 7, 8, 0);
+	}
+}
+
+static void last_of_rows_with_the_same_start_counts(struct kunit *test)
+{
+	struct table *t = new_table(test);
+
+	start_v3(t);
+	sframe_build_func(&t->b, t->text, 0x10, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&t->b, 0, 8);
+	sframe_build_sp(&t->b, 4, 16);
+	sframe_build_sp(&t->b, 4, 24);
+	sframe_build_sp(&t->b, 5, 32);
+	KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+	expect(test, t, t->text + 3, 7, 8, 0);
+	expect(test, t, t->text + 4, 7, 24, 0);
+	expect(test, t, t->text + 5, 7, 32, 0);
+}
+
+static void row_without_words_is_outermost(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		sframe_build_func(&t->b, l->text, 0x10, SFRAME_BUILD_ROW1);
+		sframe_build_end(&t->b, 0);
+		sframe_build_sp(&t->b, 4, 8);
+		sframe_build_end(&t->b, 8);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		expect_outermost(test, t, l->text);
+		expect_outermost(test, t, l->text + 3);
+		expect(test, t, l->text + 4, 7, 8, 0);
+		expect_outermost(test, t, l->text + 8);
+		expect_outermost(test, t, l->text + 15);
+		expect_none(test, t, l->text + 16);
+	}
+}
+
+static void function_without_rows_is_outermost_in_v3_only(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		sframe_build_func(&t->b, l->text, 0x10, SFRAME_BUILD_ROW1);
+		sframe_build_func(&t->b, l->text + 0x10, 0x10,
+				  SFRAME_BUILD_ROW1)->info2 = 1;
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		if (l->version == 2) {
+			expect_none(test, t, l->text);
+		} else {
+			expect_outermost(test, t, l->text);
+			expect_outermost(test, t, l->text + 0xf);
+		}
+		expect_none(test, t, l->text + 0x10);
+		expect_none(test, t, l->text + 0x20);
+	}
+}
+
+static void signal_bit_is_handed_on_in_v3(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	struct sframe_rule rule;
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		sframe_build_func(&t->b, l->text, 0x10, SFRAME_BUILD_SIGNAL);
+		sframe_build_sp(&t->b, 0, 8);
+		add_plain(t, l->text + 0x10, 0x10);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		expect(test, t, l->text + 0x10, 7, 8, 0);
+		if (l->version == 2) {
+			KUNIT_EXPECT_EQ(test, status_at(t, l->text),
+					SFRAME_UNSUPPORTED);
+			continue;
+		}
+		KUNIT_EXPECT_EQ(test, find(t, l->text, &rule), SFRAME_OK);
+		KUNIT_EXPECT_TRUE(test, rule.signal);
+		expect_loc(test, &rule.cfa, SFRAME_REG, 7, 8);
+	}
+}
+
+static void unknown_kinds_of_functions_do_not_spoil_others(struct kunit *test)
+{
+	static const struct {
+		u8 info;
+		u8 info2;
+	} table[] = {
+		{ 0x20, 0 }, { 0x40, 0 }, { 0, 2 }, { 0, 0x1f }, { 0, 0x20 },
+		{ 0, 0x80 }, { 0, 0x81 },
+	};
+	struct table *t = new_table(test);
+	unsigned int i;
+	u64 at;
+
+	start_v3(t);
+	for (i = 0; i < ARRAY_SIZE(table); i++) {
+		at = t->text + 0x10 * i;
+		sframe_build_func(&t->b, at, 8, table[i].info)->info2 =
+			table[i].info2;
+		sframe_build_sp(&t->b, 0, 8);
+		add_plain(t, at + 8, 8);
+	}
+	KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+	for (i = 0; i < ARRAY_SIZE(table); i++) {
+		at = t->text + 0x10 * i;
+		KUNIT_EXPECT_EQ(test, status_at(t, at), SFRAME_UNSUPPORTED);
+		expect(test, t, at + 8, 7, 8, 0);
+	}
+	KUNIT_EXPECT_FALSE(test, sframe_is_bad(SFRAME_UNSUPPORTED));
+}
+
+static void repeated_blocks_are_looked_up_by_remainder(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+	unsigned int i;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		/* As linkers describe procedure linkage tables */
+		sframe_build_func(&t->b, l->text, 0x20, SFRAME_BUILD_ROW1);
+		sframe_build_sp(&t->b, 0, 16);
+		sframe_build_sp(&t->b, 6, 24);
+		sframe_build_func(&t->b, l->text + 0x20, 16 * 300,
+				  SFRAME_BUILD_PCMASK)->rep_size = 16;
+		sframe_build_sp(&t->b, 0, 8);
+		sframe_build_sp(&t->b, 11, 16);
+		/* Neither a power of two nor a whole number of blocks */
+		sframe_build_func(&t->b, l->text + 0x2000, 100,
+				  SFRAME_BUILD_PCMASK)->rep_size = 7;
+		sframe_build_sp(&t->b, 0, 8);
+		sframe_build_sp(&t->b, 6, 16);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+
+		expect(test, t, l->text + 0x1f, 7, 24, 0);
+		for (i = 0; i < 16 * 300; i++)
+			expect(test, t, l->text + 0x20 + i, 7,
+			       i % 16 < 11 ? 8 : 16, 0);
+		expect_none(test, t, l->text + 0x20 + 16 * 300);
+		for (i = 0; i < 100; i++)
+			expect(test, t, l->text + 0x2000 + i, 7,
+			       i % 7 < 6 ? 8 : 16, 0);
+		expect_none(test, t, l->text + 0x2000 + 100);
+	}
+}
+
+static void repetition_of_size_0_is_bad(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		sframe_build_func(&t->b, l->text, 0x40, SFRAME_BUILD_PCMASK);
+		sframe_build_sp(&t->b, 0, 8);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		KUNIT_EXPECT_EQ(test, status_at(t, l->text),
+				SFRAME_BAD_REP_SIZE);
+		KUNIT_EXPECT_EQ(test, status_at(t, l->text + 0x3f),
+				SFRAME_BAD_REP_SIZE);
+	}
+}
+
+static void empty_functions_hide_no_neighbour(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		add_plain(t, l->text, 0);
+		add_framed(t, l->text, 0x20);
+		/* Behind the one it shares the start with, and another */
+		add_framed(t, l->text + 0x20, 0x20);
+		add_plain(t, l->text + 0x20, 0);
+		add_plain(t, l->text + 0x20, 0);
+		/* In the middle of nothing, and in the middle of a function */
+		add_plain(t, l->text + 0x50, 0);
+		add_framed(t, l->text + 0x60, 0x20);
+		add_plain(t, l->text + 0x70, 0);
+		add_plain(t, l->text + 0x80, 0);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+
+		expect_none(test, t, l->text - 1);
+		expect(test, t, l->text, 7, 8, 0);
+		expect(test, t, l->text + 0x1f, 7, 8, -16);
+		expect(test, t, l->text + 0x20, 7, 8, 0);
+		expect(test, t, l->text + 0x3f, 7, 8, -16);
+		expect_none(test, t, l->text + 0x40);
+		expect_none(test, t, l->text + 0x50);
+		expect(test, t, l->text + 0x60, 7, 8, 0);
+		expect(test, t, l->text + 0x70, 6, 16, -16);
+		expect(test, t, l->text + 0x7f, 7, 8, -16);
+		expect_none(test, t, l->text + 0x80);
+	}
+}
+
+static void many_empty_functions_cost_the_budget(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	struct sframe_rule rule;
+	unsigned int i, n;
+
+	for (n = SFRAME_MAX_BACK - 1; n <= SFRAME_MAX_BACK + 1; n++) {
+		start_v3(t);
+		add_plain(t, t->text, 0x10);
+		for (i = 0; i < n; i++)
+			add_plain(t, t->text, 0);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		KUNIT_EXPECT_EQ(test, status_at(t, t->text), n > SFRAME_MAX_BACK ?
+				SFRAME_BUDGET : SFRAME_OK);
+		/* The steps, and the one row */
+		KUNIT_EXPECT_EQ(test, SFRAME_MAX_ROWS_TRACE - t->budget,
+				n > SFRAME_MAX_BACK ? SFRAME_MAX_BACK : n + 1);
+
+		t->budget = 10;
+		KUNIT_EXPECT_EQ(test, sframe_find_buf(&t->sec, t->text, &rule,
+						      &t->budget, &t->buf),
+				SFRAME_BUDGET);
+		KUNIT_EXPECT_EQ(test, t->budget, 0);
+	}
+}
+
+static void functions_with_the_same_start_are_all_looked_at(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		add_plain(t, l->text, 0x200);
+		add_framed(t, l->text + 0x100, 0x40);
+		add_plain(t, l->text + 0x100, 0x10);
+		add_plain(t, l->text + 0x100, 0x20);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		expect(test, t, l->text + 0xff, 7, 8, 0);
+		expect(test, t, l->text + 0x101, 7, 8, 0);
+		expect(test, t, l->text + 0x11f, 7, 8, 0);
+		expect(test, t, l->text + 0x120, 6, 16, -16);
+		expect(test, t, l->text + 0x13f, 7, 8, -16);
+		/* Functions are not nested: what is behind is a gap. */
+		expect_none(test, t, l->text + 0x140);
+	}
+}
+
+static void table_without_functions_opens_and_has_nothing(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		KUNIT_EXPECT_EQ(test, t->len, SFRAME_BUILD_HEADER);
+		expect_none(test, t, l->text);
+		expect_none(test, t, l->text + TEXT_LEN - 1);
+	}
+}
+
+static void each_fault_of_the_header_has_its_reason(struct kunit *test)
+{
+	static const struct {
+		u8 at;
+		u8 v2;
+		u8 v3;
+		enum sframe_status status;
+	} table[] = {
+		{ 0, 0xe3, 0xe3, SFRAME_BAD_MAGIC },
+		{ 1, 0xdf, 0xdf, SFRAME_BAD_MAGIC },
+		{ 2, 0, 0, SFRAME_BAD_VERSION },
+		{ 2, 1, 1, SFRAME_BAD_VERSION },
+		{ 2, 4, 4, SFRAME_BAD_VERSION },
+		{ 2, 255, 255, SFRAME_BAD_VERSION },
+		{ 3, 0x00, 0x00, SFRAME_BAD_UNSORTED },
+		{ 3, 0x04, 0x04, SFRAME_BAD_UNSORTED },
+		{ 3, 0x09, 0x09, SFRAME_BAD_FLAGS },
+		{ 3, 0x81, 0x81, SFRAME_BAD_FLAGS },
+		/* Was withdrawn */
+		{ 3, 0x03, 0x01, SFRAME_OK },
+		{ 3, 0x07, 0x05, SFRAME_OK },
+		{ 3, 0x0b, 0x03, SFRAME_BAD_FLAGS },
+		{ 4, 0, 0, SFRAME_BAD_ABI },
+		{ 4, 1, 1, SFRAME_BAD_ABI },
+		{ 4, 2, 2, SFRAME_BAD_ABI },
+		{ 4, 4, 4, SFRAME_BAD_ABI },
+		{ 6, 0, 0, SFRAME_BAD_RA },
+	};
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+	unsigned int i;
+
+	while (next_layout(&l)) {
+		for (i = 0; i < ARRAY_SIZE(table); i++) {
+			start(t, l->version, l->pcrel, l->text);
+			add_plain(t, l->text, 0x10);
+			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+			t->b.mem[table[i].at] =
+				l->version == 2 ? table[i].v2 : table[i].v3;
+			KUNIT_EXPECT_EQ_MSG(test, open_bytes(t, t->len),
+					    table[i].status, "row %u", i);
+		}
+		/* Of the other endianness */
+		t->b.mem[0] = 0xde;
+		t->b.mem[1] = 0xe2;
+		KUNIT_EXPECT_EQ(test, open_bytes(t, t->len), SFRAME_BAD_MAGIC);
+	}
+}
+
+static void memory_of_the_table_is_checked(struct kunit *test)
+{
+	struct table *t = new_table(test);
+
+	start_v3(t);
+	add_plain(t, t->text, 0x10);
+	KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+	KUNIT_EXPECT_EQ(test, open_bytes(t, 0), SFRAME_BAD_BOUNDS);
+	KUNIT_EXPECT_EQ(test, open_bytes(t, SFRAME_BUILD_HEADER - 1),
+			SFRAME_BAD_BOUNDS);
+
+	t->sec.end = TABLE - 1;
+	KUNIT_EXPECT_EQ(test, sframe_open_buf(&t->sec, &t->buf),
+			SFRAME_BAD_BOUNDS);
+	/* Nothing can be read there. */
+	t->sec.start = 0;
+	t->sec.end = U64_MAX;
+	KUNIT_EXPECT_EQ(test, sframe_open_buf(&t->sec, &t->buf), SFRAME_FAULT);
+	t->sec.start = U64_MAX - 100;
+	KUNIT_EXPECT_EQ(test, sframe_open_buf(&t->sec, &t->buf), SFRAME_FAULT);
+}
+
+static void index_and_rows_must_fit(struct kunit *test)
+{
+	static const struct {
+		u8 at;
+		u32 val;
+		enum sframe_status status;
+	} table[] = {
+		/* Number of functions */
+		{ 8, 2, SFRAME_OK },
+		{ 8, 3, SFRAME_BAD_INDEX_RANGE },
+		{ 8, 0x0ccccccd, SFRAME_BAD_INDEX_RANGE },
+		{ 8, 0x10000001, SFRAME_BAD_INDEX_RANGE },
+		{ 8, U32_MAX, SFRAME_BAD_INDEX_RANGE },
+		/* Number of rows does not count */
+		{ 12, U32_MAX, SFRAME_OK },
+		/* Length of the rows */
+		{ 16, 0, SFRAME_OK },
+		{ 16, 41, SFRAME_BAD_ROWS_RANGE },
+		{ 16, U32_MAX, SFRAME_BAD_ROWS_RANGE },
+		/* Offset of the index */
+		{ 20, 0x1000, SFRAME_BAD_INDEX_RANGE },
+		{ 20, U32_MAX, SFRAME_BAD_INDEX_RANGE },
+		{ 20, (u32)-20, SFRAME_BAD_INDEX_RANGE },
+		/* Offset of the rows */
+		{ 24, 0x1000, SFRAME_BAD_ROWS_RANGE },
+		{ 24, U32_MAX, SFRAME_BAD_ROWS_RANGE },
+		{ 24, (u32)-20, SFRAME_BAD_ROWS_RANGE },
+	};
+	struct table *t = new_table(test);
+	unsigned int i;
+	u32 rows;
+
+	for (i = 0; i < ARRAY_SIZE(table); i++) {
+		start(t, 2, false, TEXT_BEFORE);
+		add_plain(t, t->text, 0x10);
+		add_plain(t, t->text + 0x10, 0x10);
+		/* Rows as long as one index entry and a bit */
+		t->b.rows_len = 18;
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		sframe_build_put(t->b.mem + table[i].at, table[i].val, 4);
+		KUNIT_EXPECT_EQ_MSG(test, open_bytes(t, t->len),
+				    table[i].status, "row %u", i);
+	}
+
+	/* All of it, to the last byte */
+	start(t, 2, false, TEXT_BEFORE);
+	add_plain(t, t->text, 0x10);
+	KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+	rows = t->len - t->b.rows_len;
+	KUNIT_EXPECT_EQ(test, open_bytes(t, t->len - 1), SFRAME_BAD_ROWS_RANGE);
+	KUNIT_EXPECT_EQ(test, open_bytes(t, rows), SFRAME_BAD_ROWS_RANGE);
+	KUNIT_EXPECT_EQ(test, open_bytes(t, rows - 1), SFRAME_BAD_INDEX_RANGE);
+	KUNIT_EXPECT_EQ(test, open_bytes(t, SFRAME_BUILD_HEADER),
+			SFRAME_BAD_INDEX_RANGE);
+}
+
+static void bytes_behind_the_table_are_tolerated(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		add_framed(t, l->text, 0x40);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		memset(t->b.mem + t->len, 0xff, 0x100);
+		KUNIT_EXPECT_EQ(test, open_bytes(t, t->len + 0x100), SFRAME_OK);
+		expect(test, t, l->text, 7, 8, 0);
+		expect(test, t, l->text + 0x3f, 7, 8, -16);
+		expect_none(test, t, l->text + 0x40);
+	}
+}
+
+static void auxiliary_header_is_skipped(struct kunit *test)
+{
+	static const u8 lens[] = { 1, 7, 8, 255 };
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+	unsigned int i;
+
+	while (next_layout(&l)) {
+		for (i = 0; i < ARRAY_SIZE(lens); i++) {
+			start(t, l->version, l->pcrel, l->text);
+			t->b.aux_len = lens[i];
+			add_framed(t, l->text, 0x40);
+			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+			expect(test, t, l->text + 1, 7, 16, -16);
+			expect(test, t, l->text + 0x3f, 7, 8, -16);
+		}
+	}
+
+	/* There is none of it, or not enough. */
+	start_v3(t);
+	KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+	t->b.mem[7] = 1;
+	KUNIT_EXPECT_EQ(test, open_bytes(t, t->len), SFRAME_BAD_INDEX_RANGE);
+	KUNIT_EXPECT_EQ(test, open_bytes(t, t->len + 1), SFRAME_OK);
+}
+
+static void fixed_slots_of_the_header_are_used(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	struct sframe_rule rule;
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		t->b.fp_off = -24;
+		t->b.ra_off = 127;
+		sframe_build_func(&t->b, l->text, 0x10, SFRAME_BUILD_ROW1);
+		sframe_build_sp(&t->b, 0, 8);
+		sframe_build_saved(&t->b, 1, SP, 16, -16);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		KUNIT_EXPECT_EQ(test, find(t, l->text, &rule), SFRAME_OK);
+		expect_loc(test, &rule.cfa, SFRAME_REG, 7, 8);
+		expect_loc(test, &rule.ra, SFRAME_CFA_DEREF, 0, 127);
+		expect_loc(test, &rule.fp, SFRAME_CFA_DEREF, 0, -24);
+		/* Then rows do not have it. */
+		KUNIT_EXPECT_EQ(test, status_at(t, l->text + 1), SFRAME_BAD_ROW);
+	}
+}
+
+static void rows_outside_the_rows_are_bad(struct kunit *test)
+{
+	static const u32 offs[] = { 0x100, 0x7fffffff, 0x80000000, U32_MAX };
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+	unsigned int i, cut;
+	u32 len;
+
+	while (next_layout(&l)) {
+		for (i = 0; i < ARRAY_SIZE(offs); i++) {
+			start(t, l->version, l->pcrel, l->text);
+			add_plain(t, l->text, 0x10);
+			t->b.funcs[0].rows_off = offs[i];
+			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+			KUNIT_EXPECT_EQ(test, status_at(t, l->text),
+					SFRAME_BAD_FUNC_ROWS);
+		}
+
+		/* Cut at each byte, with readable memory behind it */
+		start(t, l->version, l->pcrel, l->text);
+		sframe_build_func(&t->b, l->text, 0x10, SFRAME_BUILD_ROW4);
+		sframe_build_saved(&t->b, 0, FP, 0x1000, 0x10000);
+		len = t->b.rows_len;
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		expect(test, t, l->text, 6, 0x1000, 0x10000);
+		for (cut = 0; cut < len; cut++) {
+			sframe_build_put(t->b.mem + 16, cut, 4);
+			KUNIT_EXPECT_EQ(test, open_bytes(t, t->len), SFRAME_OK);
+			KUNIT_EXPECT_EQ_MSG(test, status_at(t, l->text),
+					    SFRAME_BAD_FUNC_ROWS, "cut %u", cut);
+		}
+	}
+}
+
+/* The same in the middle of a batch, and where another has to be read */
+static void more_rows_promised_than_there_are_is_bad(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+	unsigned int n, i;
+
+	while (next_layout(&l)) {
+		for (n = 2; n < 100; n++) {
+			start(t, l->version, l->pcrel, l->text);
+			sframe_build_func(&t->b, l->text, 0x100,
+					  SFRAME_BUILD_ROW1);
+			for (i = 0; i < n; i++)
+				sframe_build_sp(&t->b, i, 8 + i);
+			t->b.funcs[0].num_rows++;
+			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+			expect(test, t, l->text + n - 2, 7, 8 + n - 2, 0);
+			KUNIT_EXPECT_EQ_MSG(test, status_at(t, l->text + n),
+					    SFRAME_BAD_FUNC_ROWS, "%u rows", n);
+		}
+	}
+}
+
+static void rows_that_make_no_sense_are_bad(struct kunit *test)
+{
+	static const u8 infos[] = {
+		/* Size of words that does not exist */
+		SP | WORDS(1) | 0x60,
+		WORDS(0) | 0x60,
+		/* More words than registers */
+		SP | WORDS(3), FP | WORDS(15), SP | WORDS(6) | SFRAME_BUILD_WORD4,
+		SP | WORDS(15) | SFRAME_BUILD_WORD4,
+		/* Mangled return address */
+		SP | WORDS(1) | 0x80,
+	};
+	static const s32 words[15] = { 8, -16 };
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+	unsigned int i;
+
+	while (next_layout(&l)) {
+		for (i = 0; i < ARRAY_SIZE(infos); i++) {
+			start(t, l->version, l->pcrel, l->text);
+			sframe_build_func(&t->b, l->text, 0x10,
+					  SFRAME_BUILD_ROW1);
+			sframe_build_sp(&t->b, 0, 8);
+			sframe_build_row(&t->b, 4, infos[i], words);
+			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+			expect(test, t, l->text + 3, 7, 8, 0);
+			KUNIT_EXPECT_EQ_MSG(test, status_at(t, l->text + 4),
+					    SFRAME_BAD_ROW, "info %x", infos[i]);
+		}
+
+		/* Not the row wanted, but there is no way past it. */
+		start(t, l->version, l->pcrel, l->text);
+		sframe_build_func(&t->b, l->text, 0x10, SFRAME_BUILD_ROW1);
+		sframe_build_row(&t->b, 0, infos[0], words);
+		sframe_build_sp(&t->b, 4, 8);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		KUNIT_EXPECT_EQ(test, status_at(t, l->text + 4),
+				SFRAME_BAD_ROW);
+	}
+}
+
+static void undefined_width_of_row_starts_is_bad(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+	u8 type;
+
+	while (next_layout(&l)) {
+		for (type = 3; type <= 15; type++) {
+			start(t, l->version, l->pcrel, l->text);
+			add_plain(t, l->text, 0x10);
+			t->b.funcs[0].info = type;
+			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+			KUNIT_EXPECT_EQ(test, status_at(t, l->text),
+					SFRAME_BAD_ROW_TYPE);
+		}
+	}
+}
+
+static void rows_out_of_order_are_bad(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		sframe_build_func(&t->b, l->text, 0x20, SFRAME_BUILD_ROW1);
+		sframe_build_sp(&t->b, 0, 8);
+		sframe_build_sp(&t->b, 8, 16);
+		sframe_build_sp(&t->b, 4, 24);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		expect(test, t, l->text + 7, 7, 8, 0);
+		KUNIT_EXPECT_EQ(test, status_at(t, l->text + 8),
+				SFRAME_BAD_ROW_ORDER);
+		KUNIT_EXPECT_EQ(test, status_at(t, l->text + 0x1f),
+				SFRAME_BAD_ROW_ORDER);
+	}
+}
+
+static void index_out_of_order_is_bad_where_it_matters(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+	enum sframe_status status;
+	unsigned int i, bad = 0;
+
+	while (next_layout(&l)) {
+		/* The other way round: a search goes wrong at once. */
+		start(t, l->version, l->pcrel, l->text);
+		for (i = 0; i < 20; i++)
+			add_plain(t, l->text + 0x10 * (19 - i), 0x10);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		for (i = 0; i < 20; i++) {
+			status = status_at(t, l->text + 0x10 * i);
+			if (status == SFRAME_BAD_ORDER)
+				bad++;
+			else
+				KUNIT_EXPECT_EQ(test, status, SFRAME_OK);
+		}
+		KUNIT_EXPECT_LE(test, 10, bad);
+		bad = 0;
+
+		/* What the search does not see of it does no harm. */
+		start(t, l->version, l->pcrel, l->text);
+		add_plain(t, l->text + 0x10, 0x10);
+		add_plain(t, l->text, 0x10);
+		add_plain(t, l->text + 0x20, 0x10);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		expect(test, t, l->text + 0x20, 7, 8, 0);
+	}
+}
+
+static void function_that_starts_outside_the_code_is_bad(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		add_plain(t, l->text - 0x10, 0x20);
+		add_plain(t, l->text + 0x10, 0x10);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		KUNIT_EXPECT_EQ(test, status_at(t, l->text),
+				SFRAME_BAD_FUNC_RANGE);
+		expect_none(test, t, l->text - 1);
+		expect(test, t, l->text + 0x10, 7, 8, 0);
+	}
+}
+
+/* Sums that pass the end of the address space must not come out as a match. */
+static void starts_that_wrap_around_do_not_match(struct kunit *test)
+{
+	static const u64 starts[] = {
+		0, 0xffff, 0x7fffffffffffffffULL, 0x8000000000000000ULL,
+		0xffff800000000000ULL, 0xfffffffffffff000ULL, U64_MAX,
+	};
+	struct table *t = new_table(test);
+	unsigned int i, pcrel;
+
+	for (pcrel = 0; pcrel <= 1; pcrel++) {
+		for (i = 0; i < ARRAY_SIZE(starts); i++) {
+			start(t, 3, pcrel, TEXT_BEFORE);
+			add_plain(t, starts[i], U32_MAX);
+			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+			expect_none(test, t, t->text);
+			/* Where a wrapped size would reach to */
+			t->sec.text_start = 0;
+			t->sec.text_end = U64_MAX;
+			KUNIT_EXPECT_EQ(test, status_at(t, starts[i] - 1),
+					SFRAME_NONE);
+			if (starts[i] > 0x10000)
+				expect_none(test, t, 0x8000);
+		}
+	}
+}
+
+static void rows_are_looked_at_within_the_budget(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	struct sframe_rule rule;
+	unsigned int i;
+
+	start_v3(t);
+	sframe_build_func(&t->b, t->text, TEXT_LEN, SFRAME_BUILD_ROW2);
+	for (i = 0; i < SFRAME_MAX_ROWS + 10; i++)
+		sframe_build_sp(&t->b, i, i & 0x78);
+	KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+
+	expect(test, t, t->text, 7, 0, 0);
+	KUNIT_EXPECT_EQ(test, t->budget, SFRAME_MAX_ROWS_TRACE - 1);
+	expect(test, t, t->text + 99, 7, 99 & 0x78, 0);
+	KUNIT_EXPECT_EQ(test, t->budget, SFRAME_MAX_ROWS_TRACE - 100);
+
+	/* The row behind is looked at to know that this one is it. */
+	expect(test, t, t->text + SFRAME_MAX_ROWS - 2, 7,
+	       (SFRAME_MAX_ROWS - 2) & 0x78, 0);
+	KUNIT_EXPECT_EQ(test, status_at(t, t->text + SFRAME_MAX_ROWS),
+			SFRAME_BUDGET);
+	KUNIT_EXPECT_EQ(test, t->budget,
+			SFRAME_MAX_ROWS_TRACE - SFRAME_MAX_ROWS);
+
+	t->budget = 50;
+	KUNIT_EXPECT_EQ(test, sframe_find_buf(&t->sec, t->text + 60, &rule,
+					      &t->budget, &t->buf),
+			SFRAME_BUDGET);
+	KUNIT_EXPECT_EQ(test, t->budget, 0);
+	KUNIT_EXPECT_EQ(test, sframe_find_buf(&t->sec, t->text, &rule,
+					      &t->budget, &t->buf),
+			SFRAME_BUDGET);
+}
+
+static void rows_that_fail_cost_the_budget_too(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	unsigned int i;
+
+	start_v3(t);
+	sframe_build_func(&t->b, t->text, TEXT_LEN, SFRAME_BUILD_ROW2);
+	for (i = 0; i < 1000; i++)
+		sframe_build_sp(&t->b, i, 8);
+	KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+	/* The last of them is not there just now. */
+	t->buf.len -= 400;
+	KUNIT_EXPECT_EQ(test, status_at(t, t->text + 1000), SFRAME_FAULT);
+	KUNIT_EXPECT_LT(test, t->budget, SFRAME_MAX_ROWS_TRACE - 700);
+}
+
+static void unreadable_bytes_make_no_table_bad(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	enum sframe_status status;
+	const struct layout *l = NULL;
+	u32 len;
+	u64 ip;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		add_framed(t, l->text, 0x40);
+		add_plain(t, l->text + 0x40, 0x10);
+		add_framed(t, l->text + 0x50, 0x40);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		for (len = 0; len < t->len; len++) {
+			t->buf.len = len;
+			for (ip = l->text; ip < l->text + 0x90; ip++) {
+				status = status_at(t, ip);
+				KUNIT_EXPECT_TRUE(test, status == SFRAME_OK ||
+						  status == SFRAME_FAULT);
+			}
+			status = sframe_open_buf(&t->sec, &t->buf);
+			KUNIT_EXPECT_EQ(test, status, len < SFRAME_BUILD_HEADER ?
+					SFRAME_FAULT : SFRAME_OK);
+		}
+	}
+}
+
+/* Put a flexible row into a table, and find it. */
+static enum sframe_status flex(struct table *t, u8 info, const s32 *words,
+			       struct sframe_rule *rule)
+{
+	start_v3(t);
+	sframe_build_func(&t->b, t->text, 0x10, SFRAME_BUILD_ROW1)->info2 = 1;
+	sframe_build_row(&t->b, 0, info, words);
+	finish(t);
+	return find(t, t->text, rule);
+}
+
+static void flexible_rows_ok(struct kunit *test)
+{
+	enum { NONE, CONTROL = SFRAME_BUILD_DEREF };
+	static const struct {
+		u8 info;
+		s32 words[6];
+		struct sframe_loc cfa, ra, fp;
+	} table[] = {
+		/* CFA = r10 + 0, as on entry of a function that aligns SP */
+		{ WORDS(2), { SFRAME_BUILD_REG(10), 0 },
+		  { 0, SFRAME_REG, 10 }, { -8, SFRAME_CFA_DEREF },
+		  { 0, SFRAME_SAME } },
+		/* CFA = *(rbp - 8), RA by default, FP = *rbp */
+		{ WORDS(5), { SFRAME_BUILD_REG(6) | SFRAME_BUILD_DEREF, -8, 0,
+			      SFRAME_BUILD_REG(6) | SFRAME_BUILD_DEREF, 0 },
+		  { -8, SFRAME_REG_DEREF, 6 }, { -8, SFRAME_CFA_DEREF },
+		  { 0, SFRAME_REG_DEREF, 6 } },
+		/* All of them, the offsets relative to the CFA */
+		{ WORDS(6), { SFRAME_BUILD_REG(7), 32, CONTROL, -16, CONTROL, -24 },
+		  { 32, SFRAME_REG, 7 }, { -16, SFRAME_CFA_DEREF },
+		  { -24, SFRAME_CFA_DEREF } },
+		/* Return address and FP in registers */
+		{ WORDS(6), { SFRAME_BUILD_REG(7), 8, SFRAME_BUILD_REG(3), 0,
+			      SFRAME_BUILD_REG(15), 1 },
+		  { 8, SFRAME_REG, 7 }, { 0, SFRAME_REG, 3 },
+		  { 1, SFRAME_REG, 15 } },
+		/* Padding for all but the CFA */
+		{ WORDS(4), { SFRAME_BUILD_REG(0), -128, 0, 0 },
+		  { -128, SFRAME_REG, 0 }, { -8, SFRAME_CFA_DEREF },
+		  { 0, SFRAME_SAME } },
+		{ WORDS(3), { SFRAME_BUILD_REG(0), 127, 0 },
+		  { 127, SFRAME_REG, 0 }, { -8, SFRAME_CFA_DEREF },
+		  { 0, SFRAME_SAME } },
+		/* RA, but no FP */
+		{ WORDS(4), { SFRAME_BUILD_REG(1), 0, CONTROL, -40 },
+		  { 0, SFRAME_REG, 1 }, { -40, SFRAME_CFA_DEREF },
+		  { 0, SFRAME_SAME } },
+		/* FP = CFA - 16: not in memory. Control has unused register. */
+		{ WORDS(5), { SFRAME_BUILD_REG(7), 16, 0, 0x8, -16 },
+		  { 16, SFRAME_REG, 7 }, { -8, SFRAME_CFA_DEREF },
+		  { -16, SFRAME_CFA } },
+		/* Wider words: controls are unsigned, offsets signed. */
+		{ WORDS(6) | SFRAME_BUILD_WORD2,
+		  { SFRAME_BUILD_REG(12), -32768, CONTROL, 32767, CONTROL, -129 },
+		  { -32768, SFRAME_REG, 12 }, { 32767, SFRAME_CFA_DEREF },
+		  { -129, SFRAME_CFA_DEREF } },
+		{ WORDS(6) | SFRAME_BUILD_WORD4,
+		  { SFRAME_BUILD_REG(12), INT_MIN, CONTROL, INT_MAX, CONTROL,
+		    -32769 },
+		  { INT_MIN, SFRAME_REG, 12 }, { INT_MAX, SFRAME_CFA_DEREF },
+		  { -32769, SFRAME_CFA_DEREF } },
+	};
+	struct table *t = new_table(test);
+	struct sframe_rule rule;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(table); i++) {
+		KUNIT_EXPECT_EQ_MSG(test, flex(t, table[i].info, table[i].words,
+					       &rule), SFRAME_OK, "row %u", i);
+		expect_loc(test, &rule.cfa, table[i].cfa.where,
+			   table[i].cfa.reg, table[i].cfa.off);
+		expect_loc(test, &rule.ra, table[i].ra.where, table[i].ra.reg,
+			   table[i].ra.off);
+		expect_loc(test, &rule.fp, table[i].fp.where, table[i].fp.reg,
+			   table[i].fp.off);
+		KUNIT_EXPECT_FALSE(test, rule.outermost);
+	}
+
+	KUNIT_EXPECT_EQ(test, flex(t, 0, NULL, &rule), SFRAME_OK);
+	KUNIT_EXPECT_TRUE(test, rule.outermost);
+}
+
+static void flexible_rows_that_make_no_sense_are_bad(struct kunit *test)
+{
+	static const struct {
+		u8 info;
+		s32 words[15];
+		enum sframe_status status;
+	} table[] = {
+		/* No rule for the CFA, or one that needs it */
+		{ WORDS(1), { 0 }, SFRAME_BAD_ROW },
+		{ WORDS(3), { 0, 2, -16 }, SFRAME_BAD_ROW },
+		{ WORDS(2), { 2, 8 }, SFRAME_BAD_ROW },
+		{ WORDS(2), { 8, 8 }, SFRAME_BAD_ROW },
+		/* A control without offset */
+		{ WORDS(1), { SFRAME_BUILD_REG(7) }, SFRAME_BAD_ROW },
+		{ WORDS(3), { SFRAME_BUILD_REG(7), 8, 2 }, SFRAME_BAD_ROW },
+		{ WORDS(5), { SFRAME_BUILD_REG(7), 8, 2, -8, 2 },
+		  SFRAME_BAD_ROW },
+		/* The bit that is not used */
+		{ WORDS(2), { SFRAME_BUILD_REG(7) | 4, 8 }, SFRAME_BAD_ROW },
+		{ WORDS(4), { SFRAME_BUILD_REG(7), 8, 6, -8 }, SFRAME_BAD_ROW },
+		/* Words behind the last rule */
+		{ WORDS(6), { SFRAME_BUILD_REG(7), 8, 0, 0, 0, 0 },
+		  SFRAME_BAD_ROW },
+		{ WORDS(6), { SFRAME_BUILD_REG(7), 8, 0, 2, -16, 0 },
+		  SFRAME_BAD_ROW },
+		{ WORDS(7), { SFRAME_BUILD_REG(7), 8, 2, -8, 2, -16, 0 },
+		  SFRAME_BAD_ROW },
+		{ WORDS(15) | SFRAME_BUILD_WORD4,
+		  { SFRAME_BUILD_REG(7), 8, 2, -8, 2, -16 }, SFRAME_BAD_ROW },
+		/* Registers that are no general purpose ones */
+		{ WORDS(2), { SFRAME_BUILD_REG(16), 8 }, SFRAME_UNSUPPORTED },
+		{ WORDS(2), { 0xf9, 8 }, SFRAME_UNSUPPORTED },
+		{ WORDS(2) | SFRAME_BUILD_WORD2, { 0xfff9, 8 },
+		  SFRAME_UNSUPPORTED },
+		{ WORDS(2) | SFRAME_BUILD_WORD4, { (s32)0xfffffff9, 8 },
+		  SFRAME_UNSUPPORTED },
+		{ WORDS(4), { SFRAME_BUILD_REG(7), 8, SFRAME_BUILD_REG(17), 0 },
+		  SFRAME_UNSUPPORTED },
+	};
+	struct table *t = new_table(test);
+	struct sframe_rule rule;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(table); i++)
+		KUNIT_EXPECT_EQ_MSG(test, flex(t, table[i].info, table[i].words,
+					       &rule), table[i].status,
+				    "row %u", i);
+}
+
+/* Whatever one byte is changed to, answers are among those that there are. */
+static void any_byte_changed_gives_a_sane_answer(struct kunit *test)
+{
+	static const u8 values[] = { 0x00, 0x01, 0x7f, 0x80, 0xff };
+	struct table *t = new_table(test);
+	enum sframe_status status;
+	struct sframe_rule rule;
+	const struct layout *l = NULL;
+	unsigned int i;
+	u32 at;
+	u64 ip;
+	u8 old;
+
+	while (next_layout(&l)) {
+		start(t, l->version, l->pcrel, l->text);
+		add_framed(t, l->text, 0x10);
+		sframe_build_func(&t->b, l->text + 0x10, 0x20,
+				  SFRAME_BUILD_PCMASK)->rep_size = 16;
+		sframe_build_sp(&t->b, 0, 8);
+		add_framed(t, l->text + 0x30, 0x10);
+		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+		for (at = 0; at < t->len; at++) {
+			old = t->b.mem[at];
+			for (i = 0; i < ARRAY_SIZE(values); i++) {
+				t->b.mem[at] = values[i];
+				if (open_bytes(t, t->len) != SFRAME_OK)
+					continue;
+				for (ip = l->text; ip < l->text + 0x48; ip++) {
+					status = find(t, ip, &rule);
+					KUNIT_EXPECT_LT(test, status,
+							SFRAME_NR_STATUS);
+					KUNIT_EXPECT_NE(test, status,
+							SFRAME_FAULT);
+					if (status == SFRAME_OK &&
+					    !rule.outermost)
+						KUNIT_EXPECT_LT(test, rule.cfa.reg,
+								SFRAME_NR_REGS);
+				}
+			}
+			t->b.mem[at] = old;
+		}
+	}
+}
+
+static void ordinary_rules_fit_a_word(struct kunit *test)
+{
+	static const struct {
+		u8 reg;
+		s32 cfa;
+		s32 fp;
+	} table[] = {
+		{ 7, 8, 0 }, { 7, 0, 0 }, { 7, -8, 0 }, { 7, INT_MAX, -16 },
+		{ 7, INT_MIN, -16 }, { 6, 16, -16 }, { 6, 16, -32768 },
+		{ 6, 16, 32767 }, { 6, -1, -1 },
+	};
+	struct sframe_rule rule;
+	unsigned int i;
+	u64 word;
+
+	for (i = 0; i < ARRAY_SIZE(table); i++) {
+		rule = (struct sframe_rule) {
+			.cfa = { table[i].cfa, SFRAME_REG, table[i].reg },
+			.ra = { -8, SFRAME_CFA_DEREF },
+			.fp = { table[i].fp, table[i].fp ? SFRAME_CFA_DEREF :
+							   SFRAME_SAME },
+		};
+		word = 0;
+		KUNIT_EXPECT_TRUE(test, sframe_rule_pack(&rule, &word));
+		KUNIT_EXPECT_TRUE(test, word & SFRAME_WORD_VALID);
+		KUNIT_EXPECT_FALSE(test, word & SFRAME_WORD_OUTERMOST);
+		KUNIT_EXPECT_EQ(test, !!(word & SFRAME_WORD_USE_FP),
+				table[i].reg == 6);
+		KUNIT_EXPECT_EQ(test, sframe_word_cfa_off(word), table[i].cfa);
+		KUNIT_EXPECT_EQ(test, sframe_word_fp_off(word), table[i].fp);
+	}
+
+	rule = (struct sframe_rule) { .outermost = true };
+	KUNIT_EXPECT_TRUE(test, sframe_rule_pack(&rule, &word));
+	KUNIT_EXPECT_EQ(test, word, SFRAME_WORD_VALID | SFRAME_WORD_OUTERMOST);
+}
+
+static void other_rules_do_not_fit_a_word(struct kunit *test)
+{
+	static const struct sframe_rule rules[] = {
+		{ { 8, SFRAME_REG, 10 }, { -8, SFRAME_CFA_DEREF },
+		  { 0, SFRAME_SAME } },
+		{ { 8, SFRAME_REG_DEREF, 7 }, { -8, SFRAME_CFA_DEREF },
+		  { 0, SFRAME_SAME } },
+		{ { 8, SFRAME_REG, 7 }, { -16, SFRAME_CFA_DEREF },
+		  { 0, SFRAME_SAME } },
+		{ { 8, SFRAME_REG, 7 }, { -8, SFRAME_REG_DEREF, 7 },
+		  { 0, SFRAME_SAME } },
+		{ { 8, SFRAME_REG, 7 }, { -8, SFRAME_CFA_DEREF },
+		  { 32768, SFRAME_CFA_DEREF } },
+		{ { 8, SFRAME_REG, 7 }, { -8, SFRAME_CFA_DEREF },
+		  { -32769, SFRAME_CFA_DEREF } },
+		{ { 8, SFRAME_REG, 7 }, { -8, SFRAME_CFA_DEREF },
+		  { 0, SFRAME_CFA_DEREF } },
+		{ { 8, SFRAME_REG, 7 }, { -8, SFRAME_CFA_DEREF },
+		  { -16, SFRAME_REG_DEREF, 6 } },
+		{ { 8, SFRAME_REG, 7 }, { -8, SFRAME_CFA_DEREF },
+		  { 0, SFRAME_SAME }, .signal = true },
+	};
+	unsigned int i;
+	u64 word;
+
+	for (i = 0; i < ARRAY_SIZE(rules); i++)
+		KUNIT_EXPECT_FALSE(test, sframe_rule_pack(&rules[i], &word));
+}
+
+static void every_status_has_a_text_of_its_own(struct kunit *test)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < SFRAME_NR_STATUS; i++) {
+		KUNIT_EXPECT_TRUE(test, sframe_status_text(i));
+		KUNIT_EXPECT_EQ(test, sframe_is_bad(i), i >= SFRAME_BAD_BOUNDS);
+		for (j = 0; j < i; j++)
+			KUNIT_EXPECT_STRNEQ(test, sframe_status_text(i),
+					    sframe_status_text(j));
+	}
+	KUNIT_EXPECT_TRUE(test, sframe_status_text(SFRAME_NR_STATUS));
+	KUNIT_EXPECT_TRUE(test, sframe_status_text(-1));
+}
+
+static struct kunit_case unwind_sframe_cases[] = {
+	KUNIT_CASE(each_row_at_its_first_and_last_pc_ok),
+	KUNIT_CASE(address_outside_the_code_is_not_looked_up),
+	KUNIT_CASE(function_of_any_number_is_found),
+	KUNIT_CASE(text_beyond_four_gigabytes_is_found_in_v3),
+	KUNIT_CASE(every_width_of_starts_and_words_ok),
+	KUNIT_CASE(large_offsets_of_the_cfa_ok),
+	KUNIT_CASE(rows_of_a_long_function_are_found),
+	KUNIT_CASE(first_row_behind_the_address_is_none),
+	KUNIT_CASE(last_of_rows_with_the_same_start_counts),
+	KUNIT_CASE(row_without_words_is_outermost),
+	KUNIT_CASE(function_without_rows_is_outermost_in_v3_only),
+	KUNIT_CASE(signal_bit_is_handed_on_in_v3),
+	KUNIT_CASE(unknown_kinds_of_functions_do_not_spoil_others),
+	KUNIT_CASE(repeated_blocks_are_looked_up_by_remainder),
+	KUNIT_CASE(repetition_of_size_0_is_bad),
+	KUNIT_CASE(empty_functions_hide_no_neighbour),
+	KUNIT_CASE(many_empty_functions_cost_the_budget),
+	KUNIT_CASE(functions_with_the_same_start_are_all_looked_at),
+	KUNIT_CASE(table_without_functions_opens_and_has_nothing),
+	KUNIT_CASE(each_fault_of_the_header_has_its_reason),
+	KUNIT_CASE(memory_of_the_table_is_checked),
+	KUNIT_CASE(index_and_rows_must_fit),
+	KUNIT_CASE(bytes_behind_the_table_are_tolerated),
+	KUNIT_CASE(auxiliary_header_is_skipped),
+	KUNIT_CASE(fixed_slots_of_the_header_are_used),
+	KUNIT_CASE(rows_outside_the_rows_are_bad),
+	KUNIT_CASE(more_rows_promised_than_there_are_is_bad),
+	KUNIT_CASE(rows_that_make_no_sense_are_bad),
+	KUNIT_CASE(undefined_width_of_row_starts_is_bad),
+	KUNIT_CASE(rows_out_of_order_are_bad),
+	KUNIT_CASE(index_out_of_order_is_bad_where_it_matters),
+	KUNIT_CASE(function_that_starts_outside_the_code_is_bad),
+	KUNIT_CASE(starts_that_wrap_around_do_not_match),
+	KUNIT_CASE(rows_are_looked_at_within_the_budget),
+	KUNIT_CASE(rows_that_fail_cost_the_budget_too),
+	KUNIT_CASE(unreadable_bytes_make_no_table_bad),
+	KUNIT_CASE(flexible_rows_ok),
+	KUNIT_CASE(flexible_rows_that_make_no_sense_are_bad),
+	KUNIT_CASE(any_byte_changed_gives_a_sane_answer),
+	KUNIT_CASE(ordinary_rules_fit_a_word),
+	KUNIT_CASE(other_rules_do_not_fit_a_word),
+	KUNIT_CASE(every_status_has_a_text_of_its_own),
+	{}
+};
+
+static struct kunit_suite unwind_sframe_suite = {
+	.name = "unwind_sframe",
+	.test_cases = unwind_sframe_cases,
+};
+
+kunit_test_suite(unwind_sframe_suite);
+
+MODULE_DESCRIPTION("KUnit tests for the decoder of SFrame tables");
+MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING);
+MODULE_LICENSE("GPL");

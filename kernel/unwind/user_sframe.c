@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Walking the frames that SFrame tables describe.
+ *
+ * An ordinary rule fits into a word, and what was found for an address is kept
+ * in a small cache per mm. So most frames take no more than a look there and one
+ * or two at the stack, and several of them are followed in one go; the frames of
+ * code without tables among them by the frame pointer. Whatever is not ordinary
+ * is left to unwind_user_next_sframe().
+ *
+ * Tables cannot make a walk longer than the trace has room: each frame must move
+ * the stack pointer up. How long a frame may take is bounded by the decoder, by
+ * the budget of rows and by the number of faults that a walk puts up with.
+ */
+
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/ptrace.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/sched/task_stack.h>
+#include <linux/uaccess.h>
+#include <linux/unwind_user.h>
+
+#include <asm/sframe.h>
+
+#include "sframe.h"
+#include "sframe_sections.h"
+#include "user.h"
+
+#include <trace/events/unwind.h>
+
+/*
+ * Tables or headers that cannot be read, each after whatever it takes to find
+ * out, before a walk does without tables.
+ */
+#define UNWIND_USER_MAX_FAULTS	8
+
+/* The address whose rule is the frame's: a call may be the last instruction. */
+static unsigned long frame_pc(const struct unwind_user_state *state)
+{
+	return state->ip - !state->topmost;
+}
+
+static void set_none(struct unwind_user_sframe *sframe, unsigned long start,
+		     unsigned long end)
+{
+	sframe->none_start = start;
+	sframe->none_len = end - start;
+}
+
+/* Forget what may have been unmapped meanwhile. */
+static void unwind_user_sframe_sync(struct unwind_user_sframe *sframe)
+{
+	/*
+	 * Pairs with next_gen(): what has gone by then is not found any more,
+	 * so it does not get into the cache for the new generation.
+	 */
+	u64 gen = smp_load_acquire(&sframe->sm->gen);
+
+	if (likely(gen == sframe->gen))
+		return;
+
+	sframe_entry_put(sframe->entry);
+	sframe->entry = NULL;
+	sframe->gen = gen;
+	sframe->mix = sframe_gen_mix(gen);
+	sframe->none_len = 0;
+}
+
+/**
+ * unwind_user_sframe_start - Begin to use tables in a walk
+ * @state:	State at the first frame
+ * @sframe:	What the walk keeps; must live as long as the walk
+ */
+void unwind_user_sframe_start(struct unwind_user_state *state,
+			      struct unwind_user_sframe *sframe)
+{
+	const struct sframe_entry *none;
+
+	state->sframe = sframe;
+	sframe->sm = NULL;
+	if (state->word_size != sizeof(u64))
+		return;
+	sframe->sm = sframe_mm_get();
+	if (!sframe->sm)
+		return;
+
+	sframe->entry = NULL;
+	sframe->gen = 0;
+	sframe->budget = SFRAME_MAX_ROWS_TRACE;
+	sframe->faults = 0;
+	unwind_user_sframe_sync(sframe);
+
+	guard(rcu)();
+	none = rcu_dereference(sframe->sm->none);
+	if (none)
+		set_none(sframe, none->start, none->end);
+}
+
+/**
+ * unwind_user_sframe_end - End a walk
+ * @state:	State at the last frame
+ * @nr:		Number of frames
+ */
+void unwind_user_sframe_end(struct unwind_user_state *state, unsigned int nr)
+{
+	trace_unwind_user_done(state, nr);
+
+	if (state->sframe->sm)
+		sframe_entry_put(state->sframe->entry);
+}
+
+/* What is known of an address: a word, or 0. */
+static u64 cache_get(const struct unwind_user_sframe *sframe, unsigned long pc)
+{
+	struct sframe_slot *slot = &sframe->sm->cache[sframe_slot_index(pc)];
+	u64 word = READ_ONCE(slot->word);
+
+	if (READ_ONCE(slot->tag) != sframe_slot_tag(pc, word, sframe->mix))
+		return 0;
+	return word;
+}
+
+static void cache_set(const struct unwind_user_sframe *sframe,
+		      unsigned long pc, u64 word)
+{
+	struct sframe_slot *slot = &sframe->sm->cache[sframe_slot_index(pc)];
+
+	WRITE_ONCE(slot->word, word);
+	WRITE_ONCE(slot->tag, sframe_slot_tag(pc, word, sframe->mix));
+}
+
+/*
+ * Something could not be read. It is not worth trying again in this walk, and
+ * too many of them could be somebody's way to keep the task busy.
+ */
+static void note_fault(struct unwind_user_state *state, unsigned long start,
+		       unsigned long end)
+{
+	struct unwind_user_sframe *sframe = state->sframe;
+
+	set_none(sframe, start, end);
+	if (++sframe->faults < UNWIND_USER_MAX_FAULTS)
+		return;
+
+	sframe_entry_put(sframe->entry);
+	sframe->entry = NULL;
+	sframe->sm = NULL;
+}
+
+/* The entry for an address, or NULL. The reference belongs to the walk. */
+static const struct sframe_entry *
+find_entry(struct unwind_user_state *state, unsigned long pc)
+{
+	struct unwind_user_sframe *sframe = state->sframe;
+	unsigned long start, end;
+
+	unwind_user_sframe_sync(sframe);
+	if (sframe->entry && sframe_entry_has(sframe->entry, pc))
+		return sframe->entry;
+
+	sframe_entry_put(sframe->entry);
+	sframe->entry = sframe_entry_get(sframe->sm, pc);
+	if (!sframe->entry)
+		sframe->entry = sframe_discover(sframe->sm, pc, &start, &end);
+	if (!sframe->entry)
+		note_fault(state, start, end);
+	return sframe->entry;
+}
+
+/* Registers other than SP and FP are known where the task left user space. */
+static bool read_reg(const struct unwind_user_state *state, unsigned int reg,
+		     unsigned long *val)
+{
+	if (reg == SFRAME_REG_SP)
+		*val = state->sp;
+	else if (reg == SFRAME_REG_FP)
+		*val = state->fp;
+	else if (state->topmost && !state->signals)
+		*val = sframe_arch_reg(task_pt_regs(current), reg);
+	else
+		return false;
+	return true;
+}
+
+/*
+ * Evaluate one part of a rule. @slot gets the address that the value was read
+ * from, or 0.
+ */
+static enum unwind_user_status
+eval_loc(const struct unwind_user_state *state, const struct sframe_loc *loc,
+	 unsigned long cfa, unsigned long *val, unsigned long *slot)
+{
+	bool deref = false;
+
+	*slot = 0;
+	switch (loc->where) {
+	case SFRAME_SAME:
+		*val = state->fp;
+		return UNWIND_USER_FOUND;
+	case SFRAME_CFA_DEREF:
+		deref = true;
+		fallthrough;
+	case SFRAME_CFA:
+		*val = cfa;
+		break;
+	case SFRAME_REG_DEREF:
+		deref = true;
+		fallthrough;
+	case SFRAME_REG:
+		if (!read_reg(state, loc->reg, val))
+			return UNWIND_USER_NO_ANSWER;
+		break;
+	default:
+		return UNWIND_USER_NO_ANSWER;
+	}
+
+	*val += loc->off;
+	if (!deref)
+		return UNWIND_USER_FOUND;
+
+	*slot = *val;
+	return get_user(*val, (unsigned long __user *)*slot) ?
+	       UNWIND_USER_FAULT : UNWIND_USER_FOUND;
+}
+
+static bool cfa_ok(const struct unwind_user_state *state, unsigned long cfa)
+{
+	return cfa > state->sp && IS_ALIGNED(cfa, sizeof(u64));
+}
+
+/*
+ * The rule of a signal frame: what it leads to was interrupted, not called. It
+ * has been seen that the stack pointer moves up, yet these count as the other
+ * signal frames do.
+ */
+static enum unwind_user_status next_interrupted(struct unwind_user_state *state)
+{
+	if (++state->signals > UNWIND_USER_MAX_SIGNALS)
+		return UNWIND_USER_CORRUPT;
+
+	state->topmost = true;
+	return UNWIND_USER_FOUND;
+}
+
+/* Move on to the caller by a rule of any kind. */
+static enum unwind_user_status next_by_rule(struct unwind_user_state *state,
+					    const struct sframe_rule *rule)
+{
+	unsigned long cfa, ra, fp, slot, ra_slot;
+	enum unwind_user_status status;
+
+	if (rule->outermost)
+		return UNWIND_USER_END;
+
+	status = eval_loc(state, &rule->cfa, 0, &cfa, &slot);
+	if (status != UNWIND_USER_FOUND)
+		return status;
+	if (!cfa_ok(state, cfa))
+		return UNWIND_USER_CORRUPT;
+
+	status = eval_loc(state, &rule->ra, cfa, &ra, &ra_slot);
+	if (status == UNWIND_USER_FOUND)
+		status = eval_loc(state, &rule->fp, cfa, &fp, &slot);
+	if (status == UNWIND_USER_FOUND)
+		status = unwind_user_to_caller(state, cfa, fp, ra, ra_slot);
+	if (status == UNWIND_USER_FOUND && rule->signal)
+		status = next_interrupted(state);
+	return status;
+}
+
+/* The same by an ordinary rule. */
+static enum unwind_user_status next_by_word(struct unwind_user_state *state,
+					    u64 word)
+{
+	unsigned long cfa, ra, fp = state->fp;
+	s32 fp_off = sframe_word_fp_off(word);
+
+	if (word & SFRAME_WORD_OUTERMOST)
+		return UNWIND_USER_END;
+
+	cfa = word & SFRAME_WORD_USE_FP ? state->fp : state->sp;
+	cfa += sframe_word_cfa_off(word);
+	if (!cfa_ok(state, cfa))
+		return UNWIND_USER_CORRUPT;
+
+	if (get_user(ra, (unsigned long __user *)(cfa - sizeof(u64))))
+		return UNWIND_USER_FAULT;
+	if (fp_off && get_user(fp, (unsigned long __user *)(cfa + fp_off)))
+		return UNWIND_USER_FAULT;
+
+	return unwind_user_to_caller(state, cfa, fp, ra, cfa - sizeof(u64));
+}
+
+/* There is a table. */
+static enum unwind_user_status next_by_table(struct unwind_user_state *state,
+					     struct sframe_entry *entry,
+					     unsigned long pc)
+{
+	struct unwind_user_sframe *sframe = state->sframe;
+	enum sframe_status status;
+	struct sframe_rule rule;
+	u64 word;
+
+	status = sframe_find_user(&entry->sec, pc, &rule, &sframe->budget);
+	if (sframe_is_bad(status)) {
+		sframe_entry_bad(sframe->sm, entry, status);
+		return UNWIND_USER_NO_ANSWER;
+	}
+
+	switch (status) {
+	case SFRAME_OK:
+		if (!sframe_rule_pack(&rule, &word))
+			return next_by_rule(state, &rule);
+		cache_set(sframe, pc, word);
+		return next_by_word(state, word);
+	case SFRAME_FAULT:
+		if (unwind_user_killed())
+			return UNWIND_USER_KILLED;
+		note_fault(state, entry->start, entry->end);
+		return UNWIND_USER_NO_ANSWER;
+	case SFRAME_BUDGET:
+		return UNWIND_USER_NO_ANSWER;
+	default:
+		cache_set(sframe, pc, SFRAME_WORD_NONE);
+		return UNWIND_USER_NO_ANSWER;
+	}
+}
+
+static enum unwind_user_status next_uncached(struct unwind_user_state *state,
+					     unsigned long pc)
+{
+	struct unwind_user_sframe *sframe = state->sframe;
+	struct sframe_entry *entry;
+
+	entry = (struct sframe_entry *)find_entry(state, pc);
+	if (!entry)
+		return unwind_user_killed() ? UNWIND_USER_KILLED :
+					      UNWIND_USER_NO_ANSWER;
+
+	if (!READ_ONCE(entry->reason))
+		return next_by_table(state, entry, pc);
+
+	set_none(sframe, entry->start, entry->end);
+	sframe_entry_note_none(sframe->sm, entry);
+	cache_set(sframe, pc, SFRAME_WORD_NONE);
+	return UNWIND_USER_NO_ANSWER;
+}
+
+/**
+ * unwind_user_next_sframe - Find the caller of a frame by an SFrame table
+ * @state:	State, for which unwind_user_has_sframe()
+ *
+ * Return: UNWIND_USER_FOUND, UNWIND_USER_NO_ANSWER if no table has the address
+ *	   or can be used just now, or why there is no caller.
+ */
+enum unwind_user_status
+unwind_user_next_sframe(struct unwind_user_state *state)
+{
+	struct unwind_user_sframe *sframe = state->sframe;
+	unsigned long pc = frame_pc(state);
+	u64 word;
+
+	if (pc - sframe->none_start < sframe->none_len)
+		return UNWIND_USER_NO_ANSWER;
+
+	state->type = UNWIND_USER_TYPE_SFRAME;
+
+	word = cache_get(sframe, pc);
+	if (!word)
+		return next_uncached(state, pc);
+	if (word == SFRAME_WORD_NONE)
+		return UNWIND_USER_NO_ANSWER;
+	return next_by_word(state, word);
+}
+
+/* What the words say that unwind_user_sframe_window() leaves to others */
+#define SFRAME_WORD_OTHER	(SFRAME_WORD_OUTERMOST | SFRAME_WORD_NONE)
+
+/*
+ * Follow up to @room frames with user access enabled once, and without a call,
+ * by rules from the cache or by the frame pointer where those say that there is
+ * no table.
+ *
+ * At the first frame that is not ordinary, for whatever reason, stop without
+ * having touched it: unwind_user_next() finds out what it is.
+ *
+ * As in unwind_user_fp_window() every pointer is masked before it is followed,
+ * which is the range check too.
+ */
+static unsigned int
+unwind_user_sframe_window(struct unwind_user_state *state,
+			  unsigned long *entries, unsigned int room)
+{
+	const struct unwind_user_sframe *sframe = state->sframe;
+	const struct sframe_slot *cache = sframe->sm->cache;
+	unsigned long special_min = state->special_min;
+	unsigned long special_len = state->special_max - special_min;
+	unsigned long none_start = sframe->none_start;
+	unsigned long none_len = sframe->none_len;
+	unsigned long ip = state->ip, sp = state->sp, fp = state->fp;
+	unsigned long *entry = entries, *end = entries + room;
+	const unsigned long limit = TASK_SIZE_MAX;
+	unsigned int nr_fp = 0;
+	u64 mix = sframe->mix;
+
+	masked_user_access_begin((const void __user *)sp);
+
+	while (entry < end) {
+		unsigned long pc = ip - 1, cfa, ra, next = fp;
+		const void __user *from;
+		u64 word = SFRAME_WORD_NONE;
+
+		if (pc - none_start >= none_len) {
+			const struct sframe_slot *slot;
+
+			slot = &cache[sframe_slot_index(pc)];
+			word = READ_ONCE(slot->word);
+			if (READ_ONCE(slot->tag) !=
+			    sframe_slot_tag(pc, word, mix))
+				break;
+		}
+
+		if (likely(!(word & (SFRAME_WORD_OTHER & ~SFRAME_WORD_VALID)))) {
+			s32 fp_off = sframe_word_fp_off(word);
+
+			cfa = word & SFRAME_WORD_USE_FP ? fp : sp;
+			cfa += sframe_word_cfa_off(word);
+			if (cfa <= sp || !IS_ALIGNED(cfa, sizeof(u64)))
+				break;
+
+			from = (const void __user *)(cfa - sizeof(u64));
+			from = mask_user_address(from);
+			unsafe_get_user(ra, (const u64 __user *)from, out);
+			if (fp_off) {
+				from = (const void __user *)(cfa + fp_off);
+				from = mask_user_address(from);
+				unsafe_get_user(next, (const u64 __user *)from,
+						out);
+			}
+		} else if (word == SFRAME_WORD_NONE && fp >= sp &&
+			   IS_ALIGNED(fp, sizeof(u64))) {
+			cfa = fp + 2 * sizeof(u64);
+			from = mask_user_address((const void __user *)fp);
+			unsafe_get_user(next, (const u64 __user *)from, out);
+			unsafe_get_user(ra, (const u64 __user *)from + 1, out);
+			nr_fp++;
+		} else {
+			break;
+		}
+
+		/* 0 is the end, what is out of range is no address. */
+		if (ra - 1 >= limit - 1 ||
+		    (unlikely(ra - special_min <= special_len) &&
+		     unwind_user_is_special(state, ra))) {
+			nr_fp -= word == SFRAME_WORD_NONE;
+			break;
+		}
+
+		*entry++ = ra;
+		ip = ra;
+		sp = cfa;
+		fp = next;
+	}
+out:
+	user_access_end();
+
+	if (entry > entries) {
+		state->ip = ip;
+		state->sp = sp;
+		state->fp = fp;
+		state->frames[UNWIND_USER_TYPE_FP] += nr_fp;
+		state->frames[UNWIND_USER_TYPE_SFRAME] += entry - entries - nr_fp;
+	}
+	return entry - entries;
+}
+
+/**
+ * unwind_user_sframe_run - Add the frames that can be found fast
+ * @state:	State at a caller's frame, for which unwind_user_has_sframe(). It
+ *		becomes that of the last entry
+ * @entries:	Where to put the addresses
+ * @room:	How many of them
+ *
+ * Does what unwind_user_next() does for as long as that would use a cached rule
+ * or the frame pointer, and succeed.
+ *
+ * Return: Number of entries added.
+ */
+unsigned int unwind_user_sframe_run(struct unwind_user_state *state,
+				    unsigned long *entries, unsigned int room)
+{
+	unsigned int n, chunk, nr = 0;
+
+	while (nr < room) {
+		if (unwind_user_killed())
+			break;
+
+		chunk = min(room - nr, UNWIND_USER_WINDOW);
+		n = unwind_user_sframe_window(state, entries + nr, chunk);
+		nr += n;
+		if (n < chunk)
+			break;
+	}
+
+	return nr;
+}

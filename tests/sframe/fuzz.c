@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * libFuzzer target: a table at an address and lookups in it. What must hold for
+ * any bytes: no read outside of them (ASan), no undefined behaviour (UBSan), no
+ * more work than the limits say, and no answer that the walker could not use.
+ *
+ * Input: 8 bytes of parameters, see struct params, and the table.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../../kernel/unwind/sframe.h"
+
+#define TABLE		0x7f0000100000ULL
+#define TEXT_BEFORE	0x7f0000001000ULL
+#define TEXT_BEHIND	0x7f0000801000ULL
+#define MAX_FUNCS	32
+
+struct params {
+	u32 ip;			/* offset in the text */
+	u8 behind;		/* 1: text is behind the table; 2: anywhere */
+	u8 claim;		/* end of the table, less what there is */
+	u16 budget;
+};
+
+static void check(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "broken: %s\n", what);
+	abort();
+}
+
+static void check_loc(const struct sframe_loc *loc, const char *what)
+{
+	bool reg = loc->where == SFRAME_REG || loc->where == SFRAME_REG_DEREF;
+
+	check(loc->where <= SFRAME_CFA_DEREF, what);
+	check(loc->reg < SFRAME_NR_REGS, what);
+	check(reg || !loc->reg, what);
+	check(loc->where > SFRAME_SAME || !loc->off, what);
+}
+
+static void check_rule(const struct sframe_rule *rule)
+{
+	u64 word = 0;
+
+	check_loc(&rule->cfa, "cfa");
+	check_loc(&rule->ra, "ra");
+	check_loc(&rule->fp, "fp");
+	if (rule->outermost) {
+		check(rule->cfa.where == SFRAME_UNDEFINED, "outermost cfa");
+		check(rule->ra.where == SFRAME_UNDEFINED, "outermost ra");
+		check(rule->fp.where == SFRAME_UNDEFINED, "outermost fp");
+	} else {
+		check(rule->cfa.where == SFRAME_REG ||
+		      rule->cfa.where == SFRAME_REG_DEREF, "base of cfa");
+		check(rule->ra.where > SFRAME_SAME, "defined ra");
+		check(rule->fp.where > SFRAME_UNDEFINED, "defined fp");
+	}
+
+	if (!sframe_rule_pack(rule, &word))
+		return;
+	check(word & SFRAME_WORD_VALID, "valid word");
+	if (rule->outermost) {
+		check(word & SFRAME_WORD_OUTERMOST, "outermost word");
+		return;
+	}
+	check(sframe_word_cfa_off(word) == rule->cfa.off, "cfa in word");
+	check(sframe_word_fp_off(word) == rule->fp.off, "fp in word");
+}
+
+static void look_up(const struct sframe_section *sec,
+		    const struct sframe_buf *buf, u64 ip, unsigned int budget)
+{
+	unsigned int left = budget;
+	struct sframe_rule rule;
+	enum sframe_status status;
+
+	memset(&rule, 0xff, sizeof(rule));
+	status = sframe_find_buf(sec, ip, &rule, &left, buf);
+	check(status < SFRAME_NR_STATUS, "status");
+	check(left <= budget, "budget grows");
+	check(budget - left <= SFRAME_MAX_ROWS + SFRAME_MAX_BACK, "budget");
+	if (status != SFRAME_OK)
+		return;
+	check(ip >= sec->text_start && ip < sec->text_end, "ip in text");
+	check_rule(&rule);
+}
+
+/* Where it is worth looking: as the index says */
+static void look_up_edges(const struct sframe_section *sec,
+			  const struct sframe_buf *buf)
+{
+	u64 len = sec->version == 2 ? 20 : 16, at, start, size;
+	const u8 *fde;
+	u32 i;
+
+	for (i = 0; i < sec->num_fdes && i < MAX_FUNCS; i++) {
+		at = sec->fdes - buf->addr + i * len;
+		if (at + len > buf->len)
+			return;
+		fde = buf->data + at;
+		start = sec->version == 2 ? (u64)(s32)get_unaligned_le32(fde) :
+					    get_unaligned_le64(fde);
+		start += sec->pcrel ? buf->addr + at : sec->start;
+		size = get_unaligned_le32(fde + (sec->version == 2 ? 4 : 8));
+		look_up(sec, buf, start - 1, SFRAME_MAX_ROWS);
+		look_up(sec, buf, start, SFRAME_MAX_ROWS);
+		look_up(sec, buf, start + 1, SFRAME_MAX_ROWS);
+		look_up(sec, buf, start + size / 2, SFRAME_MAX_ROWS);
+		look_up(sec, buf, start + size - 1, SFRAME_MAX_ROWS);
+		look_up(sec, buf, start + size, SFRAME_MAX_ROWS);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct sframe_section sec = { .start = TABLE };
+	struct sframe_buf buf;
+	struct params params;
+	u8 *copy;
+
+	if (size < sizeof(params))
+		return -1;
+	memcpy(&params, data, sizeof(params));
+	size -= sizeof(params);
+	/* Of its own size, so that ASan sees what is read behind it */
+	copy = malloc(size);
+	memcpy(copy, data + sizeof(params), size);
+
+	buf = (struct sframe_buf) { copy, TABLE, size };
+	sec.end = TABLE + size + (s8)params.claim;
+	sec.text_start = params.behind & 1 ? TEXT_BEHIND : TEXT_BEFORE;
+	sec.text_end = sec.text_start + 0x80000;
+	if (params.behind & 2) {
+		sec.text_start = 0;
+		sec.text_end = U64_MAX;
+	}
+
+	if (sframe_open_buf(&sec, &buf) == SFRAME_OK) {
+		check(sec.fdes >= sec.start && sec.fdes <= sec.end, "index");
+		check(sec.fres >= sec.start && sec.fres <= sec.end, "rows");
+		check(sec.fre_len <= sec.end - sec.fres, "length of rows");
+		look_up(&sec, &buf, sec.text_start + params.ip, params.budget);
+		look_up_edges(&sec, &buf);
+	}
+	free(copy);
+	return 0;
+}
+
+#ifdef FUZZ_STANDALONE
+/* Without libFuzzer: run each file once, to reproduce and for other fuzzers */
+int main(int argc, char **argv)
+{
+	static u8 data[1 << 20];
+	FILE *file;
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		file = fopen(argv[i], "rb");
+		if (!file)
+			return 1;
+		LLVMFuzzerTestOneInput(data, fread(data, 1, sizeof(data), file));
+		fclose(file);
+	}
+	return 0;
+}
+#endif

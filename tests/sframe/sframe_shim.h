@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What sframe.c and its tests need of the kernel's headers, in user space.
+ */
+#ifndef _SFRAME_SHIM_H
+#define _SFRAME_SHIM_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int8_t s8;
+typedef int16_t s16;
+typedef int32_t s32;
+typedef int64_t s64;
+
+#define U16_MAX		UINT16_MAX
+#define U32_MAX		UINT32_MAX
+#define U64_MAX		UINT64_MAX
+
+#undef __always_inline
+#define __always_inline	inline __attribute__((always_inline))
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+
+#define __uninitialized
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#define BUILD_BUG_ON(x)	_Static_assert(!(x), #x)
+#define GENMASK(h, l)	(~0UL << (l) & ~0UL >> (63 - (h)))
+#define IS_ENABLED(option)	0
+#define EXPORT_SYMBOL_IF_KUNIT(symbol)
+
+#define min_t(type, a, b) ({				\
+	type __min_a = (a), __min_b = (b);		\
+	__min_a < __min_b ? __min_a : __min_b;		\
+})
+#define min(a, b)	min_t(u64, a, b)
+#define min3(a, b, c)	min(min(a, b), c)
+
+static inline u64 rounddown_pow_of_two(u64 n)
+{
+	return 1ULL << (63 - __builtin_clzll(n));
+}
+
+static inline u16 get_unaligned_le16(const void *p)
+{
+	u16 val;
+
+	memcpy(&val, p, sizeof(val));
+	return val;
+}
+
+static inline u32 get_unaligned_le32(const void *p)
+{
+	u32 val;
+
+	memcpy(&val, p, sizeof(val));
+	return val;
+}
+
+static inline u64 get_unaligned_le64(const void *p)
+{
+	u64 val;
+
+	memcpy(&val, p, sizeof(val));
+	return val;
+}
+
+#endif /* _SFRAME_SHIM_H */

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Lets the decoder's other back end, for the kernel, run in user space: user
+ * memory is a buffer outside of which each access faults. Checks what hardware
+ * and objtool would: access in a window only, to masked addresses.
+ */
+#ifndef _SFRAME_USER_SHIM_H
+#define _SFRAME_USER_SHIM_H
+
+#include <stdlib.h>
+
+#include "sframe_shim.h"
+
+#define __user
+#define __force
+#define USER_PTR_MAX		0x7ffffffff000ULL
+
+#define current			NULL
+#define task_sigpending(task)	user_killed
+#define fatal_signal_pending(task) user_killed
+#define pagefault_disabled()	false
+
+struct sframe_section;
+struct sframe_rule;
+struct sframe_buf;
+
+extern bool user_killed;
+extern bool user_window;
+
+/* Where the bytes at a masked address are; NULL is a fault. */
+const void *user_memory(u64 addr, u64 len);
+
+static inline void *mask_user_address(const void *ptr)
+{
+	return (u64)ptr > USER_PTR_MAX ? (void *)USER_PTR_MAX : (void *)ptr;
+}
+
+#define masked_user_access_begin(ptr) ({	\
+	if (user_window)			\
+		abort();			\
+	user_window = true;			\
+	mask_user_address(ptr);			\
+})
+
+static inline void user_access_end(void)
+{
+	if (!user_window)
+		abort();
+	user_window = false;
+}
+
+#define unsafe_get_user(val, ptr, label) do {				\
+	const void *__from = user_memory((u64)(ptr), sizeof(*(ptr)));	\
+	__typeof__(+*(ptr)) __val = 0;					\
+	if (!__from)							\
+		goto label;						\
+	memcpy(&__val, __from, sizeof(*(ptr)));				\
+	(val) = __val;							\
+} while (0)
+
+#endif /* _SFRAME_USER_SHIM_H */

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The KUnit suite over the decoder's back end for user memory, see user_shim.h.
+ */
+
+#define sframe_open_buf	user_open
+#define sframe_find_buf	user_find
+#include "../../kernel/unwind/tests/sframe_kunit.c"
+#undef sframe_open_buf
+#undef sframe_find_buf
+
+#include "user_shim.h"
+
+bool user_killed;
+bool user_window;
+static const struct sframe_buf *user_buf;
+
+const void *user_memory(u64 addr, u64 len)
+{
+	u64 off = addr - user_buf->addr;
+
+	if (!user_window || addr > USER_PTR_MAX + 64)
+		abort();
+	if (off > user_buf->len || len > user_buf->len - off)
+		return NULL;
+	return user_buf->data + off;
+}
+
+/* A task that is to die gets no answer, and reads nothing. */
+static void check_killed(enum sframe_status status)
+{
+	if (user_window || (status != SFRAME_FAULT && status != SFRAME_NONE &&
+			    status != SFRAME_BAD_BOUNDS))
+		abort();
+}
+
+enum sframe_status user_open(struct sframe_section *sec,
+			     const struct sframe_buf *buf)
+{
+	struct sframe_section copy = *sec;
+	enum sframe_status status;
+
+	user_buf = buf;
+	user_killed = true;
+	check_killed(sframe_open_user(&copy));
+	user_killed = false;
+	status = sframe_open_user(sec);
+	if (user_window)
+		abort();
+	return status;
+}
+
+enum sframe_status user_find(const struct sframe_section *sec, u64 ip,
+			     struct sframe_rule *rule, unsigned int *budget,
+			     const struct sframe_buf *buf)
+{
+	unsigned int copy = *budget;
+	enum sframe_status status;
+
+	user_buf = buf;
+	user_killed = true;
+	check_killed(sframe_find_user(sec, ip, rule, &copy));
+	user_killed = false;
+	status = sframe_find_user(sec, ip, rule, budget);
+	if (user_window)
+		abort();
+	return status;
+}
