@@ -141,6 +141,13 @@ LABEL stub_rep_ret_ip
 	rep
 	ret
 
+/* The same with the prefix that keeps the bounds registers */
+LABEL stub_bnd_ret
+	SYSCALL
+LABEL stub_bnd_ret_ip
+	.byte	0xf2
+	ret
+
 /* The same where the callee removes its arguments */
 LABEL stub_ret_imm
 	SYSCALL
@@ -348,6 +355,11 @@ LABEL restorer_rt_endbr
 	syscall
 LABEL restorer_rt_endbr_end
 	nop
+
+/* A trampoline, and right behind it what is none any more */
+LABEL restorer_near
+	mov	$NR_RT_SIGRETURN, %eax
+	syscall
 #else
 	nop
 LABEL restorer_rt
@@ -366,6 +378,31 @@ LABEL restorer_old_syscall
 LABEL restorer_old_end
 	nop
 
+LABEL restorer_rt_endbr
+	endbr32
+	mov	$173, %eax
+	int	$0x80
+LABEL restorer_rt_endbr_end
+	nop
+
+LABEL restorer_old_endbr
+	endbr32
+	pop	%eax
+	mov	$119, %eax
+	int	$0x80
+	nop
+
+LABEL restorer_near
+	mov	$173, %eax
+	int	$0x80
+#endif
+LABEL stub_near
+	SYSCALL
+LABEL stub_near_ip
+	nop
+	jmp	probe_back
+
+#ifndef __x86_64__
 /* The entry the vDSO chooses: sysenter, syscall or int */
 LABEL stub_vsyscall
 	call	*vsyscall_entry
@@ -390,6 +427,13 @@ LABEL stub_vsyscall_time
 	mov	$0xffffffffff600400, %rax
 	call	*%rax
 LABEL stub_vsyscall_time_ret
+	jmp	probe_back
+
+/* An address of that page which is no vsyscall's */
+LABEL stub_vsyscall_bad
+	mov	$0xffffffffff600401, %rax
+	call	*%rax
+LABEL stub_vsyscall_bad_ret
 	jmp	probe_back
 
 /*

@@ -34,6 +34,7 @@ extern char stub_endbr_push[], stub_endbr_push_ip[];
 extern char stub_mov[], stub_mov_ip[];
 extern char stub_ret[], stub_ret_ip[];
 extern char stub_rep_ret[], stub_rep_ret_ip[];
+extern char stub_bnd_ret[], stub_bnd_ret_ip[];
 extern char stub_ret_imm[], stub_ret_imm_ip[];
 extern char stub_endbr[], stub_endbr_ip[];
 extern char stub_call[], stub_call_ret[];
@@ -56,10 +57,12 @@ extern int handler_probe_nr;
 extern int handler_raise_args[4];
 
 extern char restorer_rt[], restorer_rt_syscall[], restorer_rt_end[];
+extern char restorer_rt_endbr[], restorer_rt_endbr_end[];
+extern char restorer_near[], stub_near[], stub_near_ip[];
 #ifdef __x86_64__
 extern char restorer_rt_short[], restorer_rt_short_end[];
-extern char restorer_rt_endbr[], restorer_rt_endbr_end[];
 #else
+extern char restorer_old_endbr[];
 extern char restorer_old[], restorer_old_mov[], restorer_old_syscall[];
 extern char restorer_old_end[];
 extern char stub_vsyscall[], stub_vsyscall_ret[];
@@ -68,6 +71,7 @@ extern unsigned long vsyscall_entry;
 #endif
 #if defined(__x86_64__) && !defined(__ILP32__)
 extern char stub_vsyscall_time[], stub_vsyscall_time_ret[];
+extern char stub_vsyscall_bad[], stub_vsyscall_bad_ret[];
 extern char stub_far[];
 extern char far_plain[], far_plain_ip[], far_push[], far_push_ip[];
 extern char far_ret[], far_ret_ip[], far_ret_to[];

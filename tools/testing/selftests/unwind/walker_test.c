@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/auxv.h>
+#include <ucontext.h>
 
 #include "unwind_perf.h"
 #include "walker_stubs.h"
@@ -166,7 +167,7 @@ FIXTURE_SETUP(walk)
 					UT_ATTR_DEFER_CALLCHAIN |
 					UT_ATTR_DEFER_OUTPUT));
 	self->records = 1;
-	self->user_end = 1ULL << (cpu_has_la57() ? 56 : 47);
+	self->user_end = (1ULL << (cpu_has_la57() ? 56 : 47)) - PAGE;
 	map = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, STACK_FLAGS, -1, 0);
 	ASSERT_NE(A(MAP_FAILED), A(map));
 	self->stack = A(map);
@@ -376,6 +377,36 @@ TEST_F(walk, caller_of_a_function_at_its_rep_ret_is_kept)
 	want(&self->w, A(probe_back));
 	want_frames(&self->w, 0, 3);
 	check_stub(_metadata, self, stub_rep_ret, build(self->fp, 3));
+}
+
+TEST_F(walk, caller_of_a_function_at_its_bnd_ret_is_kept)
+{
+	put(self->sp, A(probe_back));
+	want(&self->w, A(stub_bnd_ret_ip));
+	want(&self->w, A(probe_back));
+	want_frames(&self->w, 0, 3);
+	check_stub(_metadata, self, stub_bnd_ret, build(self->fp, 3));
+}
+
+/* Nothing is mapped behind it, and fewer bytes are there than are looked at. */
+TEST_F(walk, caller_of_a_function_with_its_ret_at_the_end_of_a_page_is_kept)
+{
+#ifdef __x86_64__
+	static const unsigned char code[] = { 0x0f, 0x05, 0xc3 };
+#else
+	static const unsigned char code[] = { 0xcd, 0x80, 0xc3 };
+#endif
+	unsigned long end = self->stack + STACK_SIZE - PAGE;
+	unsigned long at = end - sizeof(code);
+
+	memcpy((void *)at, code, sizeof(code));
+	ASSERT_EQ(0, mprotect((void *)(end - PAGE), PAGE, PROT_READ | PROT_EXEC));
+	ASSERT_EQ(0, munmap((void *)end, PAGE));
+	put(self->sp, A(probe_back));
+	want(&self->w, at + 2);
+	want(&self->w, A(probe_back));
+	want_frames(&self->w, 0, 3);
+	check_stub(_metadata, self, (void *)at, build(self->fp, 3));
 }
 
 TEST_F(walk, caller_of_a_function_at_its_ret_with_arguments_is_kept)
@@ -743,6 +774,46 @@ TEST_F(walk, recursive_uretprobe_shows_every_real_return_address)
 	close_retprobes(&rp);
 }
 
+#ifdef __x86_64__
+#define NR_URETPROBE	335
+
+/*
+ * The trampoline is a system call here, with three registers pushed in front of
+ * it: what is sampled at its entry and its exit still has the caller on top.
+ */
+TEST_F(walk, system_call_of_the_uretprobe_shows_the_callers)
+{
+	struct probe p = probe_of(stub_call, self->sp, build(self->fp, 2), NR_GETPPID);
+	/* Which has no number any more when it is done */
+	static const struct {
+		const char *name;
+		long nr;
+	} points[] = { { "sys_enter", NR_URETPROBE }, { "sys_exit", -1 } };
+	struct perf_event_attr attr;
+	struct retprobes rp = {};
+	struct up_rec *rec;
+	unsigned int i;
+
+	add_retprobe(_metadata, &rp, middle_fn, 0);
+	p.args[0] = A(outer_fn);
+	want(&self->w, A(outer_fn_ret));
+	want(&self->w, A(stub_call_ret));
+	want_frames(&self->w, 0, 2);
+	for (i = 0; i < ARRAY_SIZE(points); i++) {
+		up_close(&self->ring);
+		up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
+			     tracepoint_id("raw_syscalls", points[i].name),
+			     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+		attr.exclude_callchain_kernel = 1;
+		ASSERT_EQ(0, up_open(&self->ring, &attr, 0, -1, -1));
+		ASSERT_TRUE(set_filter(self->ring.fd, points[i].nr));
+		rec = sample(_metadata, self, &p);
+		EXPECT_WANT(rec);
+	}
+	close_retprobes(&rp);
+}
+#endif
+
 /* Hit in the trampoline: the function is gone, its caller is the topmost. */
 TEST_F(walk, uretprobe_event_itself_shows_the_callers)
 {
@@ -841,18 +912,18 @@ static void step_over(struct __test_metadata *_metadata, struct up_ring *ring,
 }
 
 /* The trace of step i of a function of nr instructions, below the IP. */
-static void want_step(struct _test_data_walk *self, void **ips, size_t i, size_t nr)
+static void want_step(struct _test_data_walk *self, void *const *ips, size_t i, size_t nr)
 {
 	void *after[] = { stub_step_ret, stub_step_and, stub_step_popf, stub_step_jmp };
 
 	want(&self->w, A(i < nr ? ips[i] : after[i - nr]));
-	if (i < nr)
+	if (i < nr && ips[i] != stub_step_ret)
 		want(&self->w, A(stub_step_ret));
 	want_frames(&self->w, 0, 3);
 }
 
 static void check_steps(struct __test_metadata *_metadata, struct _test_data_walk *self,
-			void *fn, void **ips, size_t nr)
+			void *fn, void *const *ips, size_t nr)
 {
 	struct probe p = probe_of(stub_step, self->sp, build(self->fp, 3), 0);
 	struct perf_event_attr attr;
@@ -884,8 +955,8 @@ static void check_steps(struct __test_metadata *_metadata, struct _test_data_wal
 
 /* The same with a sample in the handler of each step. */
 static void check_interrupted(struct __test_metadata *_metadata,
-			      struct _test_data_walk *self, void *fn, void **ips,
-			      size_t nr)
+			      struct _test_data_walk *self, void *fn,
+			      void *const *ips, size_t nr)
 {
 	struct probe p = probe_of(stub_step, self->sp, build(self->fp, 3), 0);
 	size_t i;
@@ -928,6 +999,39 @@ TEST_F(walk, stepping_through_the_other_encoding_keeps_the_caller_at_each_instru
 	void *ips[] = { alt_fn, alt_fn_mov, alt_fn_nop, alt_fn_pop, alt_fn_ret };
 
 	check_steps(_metadata, self, alt_fn, ips, ARRAY_SIZE(ips));
+}
+
+/*
+ * With a return probe: what is between the function and its caller does not show,
+ * whatever it has on the stack at each of its instructions.
+ */
+static void *const returning_fn_ips[] = {
+	plain_fn, plain_fn_mov, plain_fn_nop, plain_fn_pop, plain_fn_ret,
+#ifdef __x86_64__
+	/* Of the eight; there is no trap right behind a system call */
+	stub_step_ret, stub_step_ret, stub_step_ret, stub_step_ret,
+	stub_step_ret, stub_step_ret, stub_step_ret,
+#endif
+};
+
+TEST_F(walk, stepping_through_the_uretprobe_trampoline_shows_the_callers)
+{
+	struct retprobes rp = {};
+
+	add_retprobe(_metadata, &rp, plain_fn, 0);
+	check_steps(_metadata, self, plain_fn, returning_fn_ips,
+		    ARRAY_SIZE(returning_fn_ips));
+	close_retprobes(&rp);
+}
+
+TEST_F(walk, uretprobe_trampoline_interrupted_at_each_instruction_shows_the_callers)
+{
+	struct retprobes rp = {};
+
+	add_retprobe(_metadata, &rp, plain_fn, 0);
+	check_interrupted(_metadata, self, plain_fn, returning_fn_ips,
+			  ARRAY_SIZE(returning_fn_ips));
+	close_retprobes(&rp);
 }
 
 TEST_F(walk, function_interrupted_at_each_instruction_keeps_its_caller)
@@ -1224,6 +1328,85 @@ TEST_F(walk, restorer_bytes_never_installed_are_an_ordinary_address)
 	check_stub(_metadata, self, stub_plain, self->fp);
 }
 #endif
+
+TEST_F(walk, trampoline_with_an_endbr_leads_to_the_interrupted_function)
+{
+	struct probe p = probe_kill(stub_plain, self->sp, build(self->fp, 4), SIGUSR1);
+
+	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt_endbr));
+	want(&self->w, A(handler_probe_ip));
+	want(&self->w, A(restorer_rt_endbr));
+	want(&self->w, A(stub_plain_ip));
+	want_frames(&self->w, 0, 4);
+	EXPECT_WANT(sample(_metadata, self, &p));
+#ifndef __x86_64__
+	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, 0, restorer_old_endbr));
+	self->w.ips[1] = A(restorer_old_endbr);
+	EXPECT_WANT(sample(_metadata, self, &p));
+#endif
+}
+
+/* A system call within reach of a trampoline's start, and behind its end. */
+TEST_F(walk, code_behind_a_trampoline_is_ordinary_code)
+{
+	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_near));
+	want(&self->w, A(stub_near_ip));
+	want_frames(&self->w, 0, 4);
+	check_stub(_metadata, self, stub_near, build(self->fp, 4));
+}
+
+/* What sigaction() was given need not be a trampoline at all. */
+TEST_F(walk, restorer_that_is_no_trampoline_is_an_ordinary_address)
+{
+	/* Nothing like it, another system call, none, that of another mode */
+	static const unsigned char codes[][16] = {
+		{ 0x90, 0x90, 0x90, 0x90 },
+#ifdef __x86_64__
+		{ 0xb8, 0x0e, 0x00, 0x00, 0x00, 0x0f, 0x05 },
+		{ 0xb8, 0x0f, 0x00, 0x00, 0x00, 0x90, 0x90 },
+		{ 0xb8, 0x0f, 0x00, 0x00, 0x00, 0xcd, 0x80 },
+		{ 0x58, 0xb8, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05 },
+#else
+		{ 0xb8, 0xae, 0x00, 0x00, 0x00, 0xcd, 0x80 },
+		{ 0xb8, 0xad, 0x00, 0x00, 0x00, 0x90, 0x90 },
+		{ 0xb8, 0xad, 0x00, 0x00, 0x00, 0x0f, 0x05 },
+		/* Each with the stack of the other */
+		{ 0x58, 0xb8, 0xad, 0x00, 0x00, 0x00, 0xcd, 0x80 },
+		{ 0xb8, 0x77, 0x00, 0x00, 0x00, 0xcd, 0x80 },
+#endif
+	};
+	unsigned long at = self->stack + STACK_SIZE - PAGE;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(codes); i++, at += 64) {
+		memcpy((void *)at, codes[i], sizeof(codes[i]));
+		ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_empty, SA_SIGINFO, (void *)at));
+		put_frame(self->fp, self->fp + 4 * W, at);
+		put_frame(self->fp + 4 * W, 0, RA(1));
+		self->w.nr = 0;
+		want(&self->w, A(stub_plain_ip));
+		want(&self->w, at);
+		want(&self->w, RA(1));
+		check_stub(_metadata, self, stub_plain, self->fp);
+	}
+}
+
+/* Room is for few, but any number of signals can have the same. */
+TEST_F(walk, restorer_of_many_signals_takes_the_place_of_one)
+{
+	struct probe p = probe_kill(stub_plain, self->sp, build(self->fp, 4), SIGUSR1);
+	int sig;
+
+	for (sig = SIGHUP; sig <= SIGTRAP; sig++)
+		ASSERT_EQ(0, raw_sigaction(sig, handler_empty, SA_SIGINFO, restorer_rt));
+	ASSERT_EQ(0, raw_sigaction(SIGUSR2, handler_empty, SA_SIGINFO, restorer_near));
+	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt_endbr));
+	want(&self->w, A(handler_probe_ip));
+	want(&self->w, A(restorer_rt_endbr));
+	want(&self->w, A(stub_plain_ip));
+	want_frames(&self->w, 0, 4);
+	EXPECT_WANT(sample(_metadata, self, &p));
+}
 
 /* The C library's own sigaction(), whatever its restorer is. */
 TEST_F(walk, handler_of_the_c_library_leads_to_the_interrupted_function)
@@ -1557,11 +1740,12 @@ TEST_F(walk, kernel_frame_pointer_in_a_signal_frame_is_not_followed)
 
 TEST_F(walk, signal_frame_in_an_unmapped_page_ends_the_walk)
 {
-	unsigned long end = self->stack + STACK_SIZE - PAGE;
+	unsigned long end = self->stack + STACK_SIZE - 2 * PAGE;
 
 	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt));
 	ASSERT_EQ(0, munmap((void *)end, PAGE));
-	put_frame(end - 2 * W, 0, A(restorer_rt));
+	/* The frames that the frame pointer leads to are not its caller's. */
+	put_frame(end - 2 * W, build(end + PAGE, 2), A(restorer_rt));
 	want(&self->w, A(stub_plain_ip));
 	want(&self->w, A(restorer_rt));
 	check_stub(_metadata, self, stub_plain, end - 2 * W);
@@ -1718,6 +1902,53 @@ TEST_F(walk, first_address_behind_user_space_is_not_stored)
 	put_frame(self->fp + 4 * W, self->fp + 8 * W, self->user_end);
 	put_frame(self->fp + 8 * W, 0, RA(2));
 	check_stub(_metadata, self, stub_plain, self->fp);
+
+	/* Found by another method */
+	put_frame(self->fp, self->fp + 4 * W, self->user_end);
+	self->w.nr = 1;
+	check_stub(_metadata, self, stub_plain, self->fp);
+}
+
+TEST_F(walk, last_address_of_user_space_is_stored)
+{
+	want(&self->w, A(stub_plain_ip));
+	want(&self->w, self->user_end - 1);
+	want(&self->w, self->user_end - 1);
+	put_frame(self->fp, self->fp + 4 * W, self->user_end - 1);
+	put_frame(self->fp + 4 * W, 0, self->user_end - 1);
+	check_stub(_metadata, self, stub_plain, self->fp);
+}
+
+/*
+ * Where the kernel maps all memory, this very stack would look like frames. If
+ * it is not at that address (KASLR), nothing is.
+ */
+TEST_F(walk, frames_in_the_kernels_mapping_of_the_stack_are_not_followed)
+{
+	uint64_t entry, base = cpu_has_la57() ? 0xff11000000000000 : 0xffff888000000000;
+	uint64_t frame;
+	int fd, i, j;
+
+	fd = open("/proc/self/pagemap", O_RDONLY);
+	ASSERT_LE(0, fd);
+	put_frame(self->stack, 0, RA(100));
+	ASSERT_EQ(8, pread(fd, &entry, 8, self->stack / PAGE * 8));
+	close(fd);
+	/* The frame number is in the lower 55 bits, and is root's */
+	ASSERT_NE(0, entry & ((1ULL << 55) - 1));
+	frame = base + (entry & ((1ULL << 55) - 1)) * PAGE;
+
+	/* As the frame pointer, and behind so many frames */
+	want(&self->w, A(stub_plain_ip));
+	check_stub(_metadata, self, stub_plain, frame);
+	for (i = 1; i <= 10; i++) {
+		for (j = 0; j < i; j++)
+			put_frame(self->fp + 4 * W * j,
+				  j == i - 1 ? frame : self->fp + 4 * W * (j + 1), RA(j));
+		self->w.nr = 1;
+		want_frames(&self->w, 0, i);
+		check_stub(_metadata, self, stub_plain, self->fp);
+	}
 }
 
 TEST_F(walk, bad_frame_pointer_is_not_followed)
@@ -2167,6 +2398,48 @@ TEST_F(walk, vsyscall_shows_its_caller)
 }
 #endif
 
+#if defined(__x86_64__) && !defined(__ILP32__)
+static void return_from_vsyscall(int sig, siginfo_t *info, void *context)
+{
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+
+	regs[REG_RIP] = *(greg_t *)regs[REG_RSP];
+	regs[REG_RSP] += 8;
+}
+
+/* One that is not emulated: the IP is still there when the signal comes. */
+TEST_F(walk, vsyscall_that_faults_shows_its_caller)
+{
+	struct probe p = probe_of(stub_vsyscall_bad, self->sp, build(self->fp, 3), 0);
+	struct sigaction sa = { .sa_flags = SA_SIGINFO };
+	struct perf_event_attr attr;
+	struct up_ring ring;
+	struct up_rec *rec;
+
+	if (must_skip(_metadata, need_tracepoint("signal", "signal_generate")))
+		return;
+	sa.sa_sigaction = return_from_vsyscall;
+	ASSERT_EQ(0, sigaction(SIGSEGV, &sa, NULL));
+	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
+		     tracepoint_id("signal", "signal_generate"),
+		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+	attr.exclude_callchain_kernel = 1;
+	ASSERT_EQ(0, up_open(&ring, &attr, 0, -1, -1));
+	ASSERT_EQ(0, up_enable(&ring));
+	probe_at(&p);
+	ASSERT_EQ(0, up_disable(&ring));
+	up_drain(&ring);
+	ASSERT_EQ(1, up_count(&ring, PERF_RECORD_SAMPLE));
+	rec = up_nth(&ring, PERF_RECORD_SAMPLE, 0);
+	ASSERT_TRUE(rec->deferred);
+	ASSERT_EQ(1, up_count_cookie(&ring, rec->cookie));
+	want(&self->w, A(stub_vsyscall_bad_ret));
+	want_frames(&self->w, 0, 3);
+	EXPECT_WANT(up_find_cookie(&ring, rec->cookie));
+	up_close(&ring);
+}
+#endif
+
 /* ------------------------------------------------------------------------ */
 /* Segments								     */
 
@@ -2212,9 +2485,9 @@ static void build32(unsigned long fp, int n, uint32_t cs_base, uint32_t ss_base)
  * All addresses here are linear ones; what the code sees is less the bases. A
  * last frame pointer of 0 is linear address ss_base, so that must not lie above.
  */
-static void check_far(struct __test_metadata *_metadata, struct _test_data_walk *self,
-		      void *code, uint32_t cs, uint32_t cs_base, uint32_t ss,
-		      uint32_t ss_base)
+static void run_far(struct __test_metadata *_metadata, struct _test_data_walk *self,
+		    void *code, uint32_t cs, uint32_t cs_base, uint32_t ss,
+		    uint32_t ss_base)
 {
 	struct probe p = probe_of(stub_far, self->sp + 16 * W,
 				  (uint32_t)(self->fp - ss_base), NR_GETPPID_32);
@@ -2225,9 +2498,16 @@ static void check_far(struct __test_metadata *_metadata, struct _test_data_walk 
 	p.args[2] = ss;
 	p.args[3] = (uint32_t)(self->sp - ss_base);
 	sample_syscall(_metadata, self, NR_GETPPID_32);
-	build32(self->fp, 4, cs_base, ss_base);
 	rec = sample(_metadata, self, &p);
 	EXPECT_WANT(rec);
+}
+
+static void check_far(struct __test_metadata *_metadata, struct _test_data_walk *self,
+		      void *code, uint32_t cs, uint32_t cs_base, uint32_t ss,
+		      uint32_t ss_base)
+{
+	build32(self->fp, 4, cs_base, ss_base);
+	run_far(_metadata, self, code, cs, cs_base, ss, ss_base);
 }
 
 TEST_F(walk, flat_32_bit_code_in_a_64_bit_task_is_walked)
@@ -2298,6 +2578,23 @@ TEST_F(walk, ret_in_an_ldt_segment_keeps_its_caller)
 		  LDT_SELECTOR(LDT_DATA), 0x20000);
 }
 
+/* The outermost frame's: offset 0 is not an address, base or not. */
+TEST_F(walk, return_address_of_0_in_an_ldt_segment_ends_the_walk)
+{
+	int i;
+
+	set_ldt(_metadata, LDT_CODE, 0x10000, true);
+	for (i = 0; i < 3; i++) {
+		self->w.nr = 0;
+		want(&self->w, A(far_plain_ip));
+		want_frames(&self->w, 0, i);
+		build32(self->fp, 4, 0x10000, 0);
+		put32(self->fp + i * 16 + 4, 0);
+		run_far(_metadata, self, far_plain, LDT_SELECTOR(LDT_CODE), 0x10000,
+			USER_DS, 0);
+	}
+}
+
 /* Offsets that wrap: the sum is cut to 32 bits, as the CPU cuts it. */
 TEST_F(walk, ldt_base_above_the_addresses_wraps)
 {
@@ -2332,6 +2629,97 @@ TEST_F(walk, kernel_segment_in_a_signal_frame_has_no_base)
 		forge_frame((unsigned long)frame, A(far_plain_ip), self->sp, stack);
 		frame->gregs[18] = USER32_CS | (uint64_t)selectors[i] << 48;
 		check_stub(_metadata, self, stub_plain, self->fp);
+	}
+}
+
+/* Nor does user space run in the kernel's code segment. */
+TEST_F(walk, kernel_code_segment_in_a_signal_frame_ends_the_walk)
+{
+	static const unsigned int selectors[] = { 0x13, 0x0b, 0x1b, 0x43, 0x7b };
+	unsigned long stack = self->stack + STACK_SIZE - PAGE;
+	struct forged_frame *frame = (void *)(self->fp + 2 * W);
+	unsigned int i;
+
+	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt));
+	put_frame(self->fp, 0, A(restorer_rt));
+	build32(stack, 4, 0, 0);
+	want(&self->w, A(stub_plain_ip));
+	want(&self->w, A(restorer_rt));
+	for (i = 0; i < ARRAY_SIZE(selectors); i++) {
+		forge_frame((unsigned long)frame, A(far_plain_ip), self->sp, stack);
+		frame->gregs[18] = selectors[i] | (uint64_t)USER_DS << 48;
+		check_stub(_metadata, self, stub_plain, self->fp);
+	}
+}
+
+/* sigreturn makes them user space's, whatever the lowest bits say. */
+TEST_F(walk, selectors_in_a_signal_frame_are_those_of_user_space)
+{
+	unsigned long stack = self->stack + STACK_SIZE - PAGE;
+	struct forged_frame *frame = (void *)(self->fp + 2 * W);
+
+	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt));
+	put_frame(self->fp, 0, A(restorer_rt));
+	want(&self->w, A(stub_plain_ip));
+	want(&self->w, A(restorer_rt));
+	want(&self->w, A(far_plain_ip));
+	want_frames(&self->w, 0, 4);
+
+	build(stack, 4);
+	forge_frame((unsigned long)frame, A(far_plain_ip), self->sp, stack);
+	frame->gregs[18] = 0x30 | 0x28ULL << 48;
+	check_stub(_metadata, self, stub_plain, self->fp);
+
+	build32(stack, 4, 0, 0);
+	forge_frame((unsigned long)frame, A(far_plain_ip), self->sp, stack);
+	frame->gregs[18] = 0x20 | 0x28ULL << 48;
+	check_stub(_metadata, self, stub_plain, self->fp);
+}
+
+/* What the kernel pushes for 32-bit code, from the registers on */
+struct forged_regs_32 {
+	uint32_t seg[4];
+	uint32_t di, si, bp, sp, bx, dx, cx, ax;
+	uint32_t trapno, err, ip, cs, flags, sp_at_signal, ss;
+};
+
+/*
+ * A handler of 32-bit code that has switched to a stack segment of its own: the
+ * frame is at an offset in that, and so is the stack that it leads to.
+ */
+TEST_F(walk, signal_frame_in_an_ldt_segment_leads_to_the_interrupted_function)
+{
+	/* mov $173, %eax; int $0x80, and pop %eax; mov $119, %eax; int $0x80 */
+	static const unsigned char rt[] = { 0xb8, 0xad, 0, 0, 0, 0xcd, 0x80 };
+	static const unsigned char old[] = { 0x58, 0xb8, 0x77, 0, 0, 0, 0xcd, 0x80 };
+	unsigned long at = self->stack + STACK_SIZE - PAGE;
+	unsigned long stack = at - PAGE;
+	const uint32_t base = 0x20000;
+	struct forged_regs_32 regs = {
+		.bp = stack - base, .sp = self->sp - base, .ip = A(far_plain_ip),
+		.cs = USER32_CS, .ss = LDT_SELECTOR(LDT_DATA),
+	};
+	int i;
+
+	set_ldt(_metadata, LDT_DATA, base, false);
+	memcpy((void *)at, rt, sizeof(rt));
+	memcpy((void *)(at + 64), old, sizeof(old));
+	for (i = 0; i < 2; i++) {
+		self->w.nr = 0;
+		want(&self->w, A(far_plain_ip));
+		want(&self->w, at + 64 * i);
+		want(&self->w, A(far_plain_ip));
+		want_frames(&self->w, 0, 4);
+		ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_empty, SA_SIGINFO,
+					   (void *)(at + 64 * i)));
+		put32(self->fp, 0);
+		put32(self->fp + 4, at + 64 * i);
+		memset((void *)(self->fp + 8), 0, 512);
+		/* Both without the address that the handler's return popped */
+		memcpy((void *)(self->fp + 8 + (i ? 4 : 12 + 128 + 20)), &regs, sizeof(regs));
+		build32(stack, 4, 0, base);
+		run_far(_metadata, self, far_plain, USER32_CS, 0,
+			LDT_SELECTOR(LDT_DATA), base);
 	}
 }
 
