@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
+#include <ucontext.h>
 
 FIXTURE(life)
 {
@@ -257,6 +258,27 @@ TEST_F(life, exit_group_answers_with_exact_frames)
 	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
 }
 
+/* The last chance to ask: PF_EXITING is not set yet. */
+TEST_F(life, request_on_the_way_to_exit_signals_is_answered_with_exact_frames)
+{
+	struct log *log = &self->s.log;
+	struct child child;
+	struct log_entry *c;
+
+	ASSERT_TRUE(child_start(&child, SYS_exit_group, 5, 0, 0));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:exit_signals %d 1 task 0 1",
+			     child.pid));
+	child_go(&child);
+	ASSERT_EQ(5 << 8, child_wait(&child));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, c->cookie);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
 /* A thread that ends while its process goes on. */
 TEST_F(life, exit_of_a_thread_answers_with_exact_frames)
 {
@@ -278,7 +300,7 @@ TEST_F(life, exit_of_a_thread_answers_with_exact_frames)
 	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
 }
 
-/* Killed while it sleeps with a request pending: one record, maybe short. */
+/* Killed while it sleeps with a request pending: its stack is there to be read. */
 TEST_F(life, killed_task_answers_what_was_pending)
 {
 	struct log *log = &self->s.log;
@@ -302,7 +324,7 @@ TEST_F(life, killed_task_answers_what_was_pending)
 	ASSERT_EQ(1, log_count(log, 'C', 0));
 	c = log_find(log, 'C', 0, 0);
 	EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, c->cookie);
-	EXPECT_TRUE(chain_syscall_begins(c->ips, c->nr));
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
 }
 
 /* The exit of one thread kills another, which has a request pending. */
@@ -343,12 +365,13 @@ TEST_F(life, exit_group_answers_for_the_other_threads)
 	ASSERT_EQ(1, log_count(log, 'C', 0));
 	c = log_find(log, 'C', 0, 0);
 	EXPECT_EQ(tid, c->tid);
-	EXPECT_TRUE(chain_syscall_begins(c->ips, c->nr));
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
 }
 
 /* A task that cannot take page faults any more: the record is short. */
 TEST_F(life, exit_does_not_fault_stack_pages_in)
 {
+	uint64_t frame[] = { 0, (uint64_t)other_place };
 	struct log *log = &self->s.log;
 	struct log_entry *c;
 	int go[2], status;
@@ -357,8 +380,10 @@ TEST_F(life, exit_does_not_fault_stack_pages_in)
 	int file;
 
 	ASSERT_EQ(0, pipe(go));
+	/* A frame that is in memory, but not in the child's page tables */
 	file = memfd_create("stack", MFD_CLOEXEC);
 	ASSERT_EQ(0, ftruncate(file, 4096));
+	ASSERT_EQ(sizeof(frame), write(file, frame, sizeof(frame)));
 	stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, stack);
@@ -550,6 +575,41 @@ TEST_F(life, signal_delivery_answers_what_the_system_call_asked_for)
 	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
 }
 
+/*
+ * A request that comes in the callbacks of the first is answered before the
+ * registers change as well. What asks behind that is in another context.
+ */
+TEST_F(life, request_in_the_callbacks_at_signal_delivery_is_answered_there)
+{
+	struct sigaction action = { .sa_handler = handler_nothing };
+	struct log *log = &self->s.log;
+	struct log_entry *r, *late, *c;
+
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 tp:signal_deliver %d 1 task 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:callback %d 2 task 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 2 kprobe:signal_setup_done %d 4 task 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, chain_syscall(SYS_kill, getpid(), SIGUSR1, 0, 0, 0, 0));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	r = log_at(log, "kprobe:callback", 1, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, r->cookie);
+	late = log_at(log, "kprobe:signal_setup_done", 2, 0);
+	ASSERT_NE(NULL, late);
+	EXPECT_EQ(UT_QUEUED, late->ret);
+	EXPECT_NE(r->cookie, late->cookie);
+	c = log_answer(log, 1, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_LT(c->seq, late->seq);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
 /* A signal handler returns through code of this test's own. */
 asm(".pushsection .text\n"
 	".globl restorer\n"
@@ -563,7 +623,7 @@ asm(".pushsection .text\n"
 	".popsection\n");
 
 struct kernel_sigaction {
-	void		(*handler)(int sig);
+	void		(*handler)(int sig, siginfo_t *info, void *uc);
 	unsigned long	flags;
 	void		(*restorer)(void);
 	unsigned long	mask;
@@ -572,9 +632,13 @@ struct kernel_sigaction {
 static const char *handler_point;
 static const char *handler_works;
 static int handler_skip;
+static bool handler_spoils;
 
-static void handler_probes(int sig)
+static void handler_probes(int sig, siginfo_t *info, void *uc)
 {
+	/* Page 0, where nothing is */
+	if (handler_spoils)
+		((ucontext_t *)uc)->uc_mcontext.fpregs = (void *)64;
 	mod_cmd(handler_session->fd, "probe 0 %s %d %s task %d 1",
 		handler_point, my_tid(), handler_works, handler_skip);
 }
@@ -643,6 +707,76 @@ TEST_F(life, request_in_the_middle_of_sigreturn_gets_an_empty_record)
 	EXPECT_EQ(0, c->nr);
 }
 
+/* It is another context than that of the entry, though there was one. */
+TEST_F(life, request_in_the_middle_of_an_answered_sigreturn_gets_an_empty_record)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *top, *r, *c;
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:restore_altstack %d 1 task 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, raise_with_probe(&self->s, "tp:sys_enter", 0, "1"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	top = log_at(log, "tp:sys_enter", 0, 0);
+	r = log_at(log, "kprobe:restore_altstack", 0, 0);
+	ASSERT_TRUE(top && r);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	EXPECT_NE(top->cookie, r->cookie);
+	EXPECT_EQ(2, log_count(log, 'C', 0));
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_EQ(0, c->nr);
+}
+
+/* The same where the registers cannot be restored: SIGSEGV instead. */
+TEST_F(life, request_in_the_middle_of_a_failing_sigreturn_gets_an_empty_record)
+{
+	struct sigaction action = { .sa_handler = handler_nothing };
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c;
+
+	ASSERT_EQ(0, sigaction(SIGSEGV, &action, NULL));
+	handler_spoils = true;
+	ASSERT_EQ(0, raise_with_probe(&self->s, "kprobe:fpu__restore_sig", 0, "3"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	r = log_at(log, "kprobe:fpu__restore_sig", 0, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	EXPECT_EQ(NULL, log_unpaired(log));
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+	EXPECT_EQ(1, log_count(log, 'C', 1));
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_EQ(0, c->nr);
+}
+
+/*
+ * What answers them is hit by events of its own. These would get the next empty
+ * record, and that for ever: refused.
+ */
+TEST_F(life, event_in_the_callbacks_of_sigreturn_is_refused)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *r;
+
+	/* In the middle; then in the callback that this leads to. */
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:callback %d 2 task 0 100",
+			     my_tid()));
+	ASSERT_EQ(0, raise_with_probe(&self->s, "kprobe:restore_altstack", 0, "1"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 1"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	r = log_at(log, "kprobe:restore_altstack", 0, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	r = log_at(log, "kprobe:callback", 1, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(-EINVAL, r->ret);
+	EXPECT_EQ(1, log_count(log, 'R', 1));
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+	EXPECT_EQ(0, log_count(log, 'C', 1));
+}
+
 /* Later in sigreturn, the registers are those of the interrupted code. */
 TEST_F(life, request_at_the_end_of_sigreturn_gets_the_resumed_frames)
 {
@@ -700,8 +834,8 @@ FIXTURE_TEARDOWN(sigreturn)
 
 /* Run the program; what it prints ends up in @tid, @top and @resumed. */
 static int run_sigreturn(struct session *s, const char *program,
-			 const char *kind, const char *point, int *tid,
-			 unsigned long *top, unsigned long *resumed)
+			 const char *kind, const char *how, const char *point,
+			 int *tid, unsigned long *top, unsigned long *resumed)
 {
 	char fd[16], line[128] = "";
 	int out[2], status;
@@ -714,7 +848,7 @@ static int run_sigreturn(struct session *s, const char *program,
 	pid = fork();
 	if (!pid) {
 		dup2(out[1], 1);
-		execl(test_file(program), program, fd, point, "3", kind, NULL);
+		execl(test_file(program), program, fd, point, "3", kind, how, NULL);
 		_exit(77);
 	}
 	close(out[1]);
@@ -734,7 +868,7 @@ TEST_F(sigreturn, answers_before_the_registers_change)
 	struct log_entry *r, *c;
 	int tid;
 
-	ASSERT_EQ(0, run_sigreturn(&self->s, variant->program, variant->kind,
+	ASSERT_EQ(0, run_sigreturn(&self->s, variant->program, variant->kind, NULL,
 				   "tp:sys_enter", &tid, &top, &resumed));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	ASSERT_EQ(2, log_count(log, 'R', -1));
@@ -748,14 +882,40 @@ TEST_F(sigreturn, answers_before_the_registers_change)
 	EXPECT_EQ(resumed, c->ips[1]);
 }
 
-TEST_F(sigreturn, in_its_middle_gives_an_empty_record)
+TEST_F(sigreturn, answered_has_another_context_in_its_middle)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *first, *r, *c;
+	unsigned long top, resumed;
+	int tid;
+
+	ASSERT_EQ(0, run_sigreturn(&self->s, variant->program, variant->kind, "twice",
+				   "tp:sys_enter", &tid, &top, &resumed));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(NULL, log_unpaired(log));
+	first = log_at(log, "tp:sys_enter", 0, 0);
+	r = log_at(log, "kprobe:fpu__restore_sig", 0, 0);
+	ASSERT_TRUE(first && r);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	EXPECT_NE(first->cookie, r->cookie);
+	EXPECT_EQ(2, log_count(log, 'C', 0));
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_EQ(0, c->nr);
+}
+
+/* With @bad the registers cannot be restored, and SIGSEGV comes. */
+static void check_middle(struct __test_metadata *_metadata,
+			 struct _test_data_sigreturn *self,
+			 const struct _fixture_variant_sigreturn *variant,
+			 const char *bad)
 {
 	struct log *log = &self->s.log;
 	unsigned long top, resumed;
 	struct log_entry *r, *c;
 	int tid;
 
-	ASSERT_EQ(0, run_sigreturn(&self->s, variant->program, variant->kind,
+	ASSERT_EQ(0, run_sigreturn(&self->s, variant->program, variant->kind, bad,
 				   "kprobe:fpu__restore_sig", &tid, &top,
 				   &resumed));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -767,6 +927,16 @@ TEST_F(sigreturn, in_its_middle_gives_an_empty_record)
 	c = log_answer(log, 0, r->cookie);
 	ASSERT_NE(NULL, c);
 	EXPECT_EQ(0, c->nr);
+}
+
+TEST_F(sigreturn, in_its_middle_gives_an_empty_record)
+{
+	check_middle(_metadata, self, variant, NULL);
+}
+
+TEST_F(sigreturn, in_the_middle_of_a_failing_one_gives_an_empty_record)
+{
+	check_middle(_metadata, self, variant, "bad");
 }
 
 /* ---------------------------------------------------------------- ptrace */
@@ -1034,6 +1204,35 @@ TEST_F(uprobe, hit_answers_before_the_ip_moves)
 	EXPECT_EQ((unsigned long)variant->at, c->ips[0]);
 	EXPECT_EQ((unsigned long)call_probed_ip, c->ips[1]);
 	EXPECT_NE(r->cookie, log_find(log, 'R', 0, 1)->cookie);
+}
+
+/* The next instruction, or the copy of this one, is another place. */
+TEST_F(uprobe, request_behind_the_hit_is_in_a_new_context)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *r, *late, *c;
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:uprobe_dispatcher %d 1 task 0 1",
+			     my_tid()));
+	/* Still queued from the first one, it comes when the hit is handled. */
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 1 kprobe:unwind_deferred_task_work %d 1 task 0 1",
+			     my_tid()));
+	call_probed(variant->func);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	EXPECT_EQ(NULL, log_unpaired(log));
+	r = log_at(log, "kprobe:uprobe_dispatcher", 0, 0);
+	late = log_at(log, "kprobe:unwind_deferred_task_work", 0, 0);
+	ASSERT_TRUE(r && late);
+	EXPECT_EQ(UT_QUEUED, late->ret);
+	EXPECT_NE(r->cookie, late->cookie);
+	ASSERT_EQ(2, log_count(log, 'C', 0));
+	c = log_answer(log, 0, late->cookie);
+	ASSERT_NE(NULL, c);
+	ASSERT_EQ(2, c->nr);
+	EXPECT_EQ((unsigned long)call_probed_ip, c->ips[1]);
 }
 
 TEST_HARNESS_MAIN

@@ -436,9 +436,8 @@ TEST_F(engine, works_beyond_the_limit_are_refused_and_all_below_are_served)
 			break;
 		}
 	}
-	/* 62 in all; perf has one, an ftrace instance may have one. */
-	ASSERT_LE(works, 62);
-	ASSERT_GE(works, 60);
+	/* 62 in all, of which perf has one. */
+	ASSERT_EQ(61, works);
 
 	/* A place that becomes free can be had again, and only that one. */
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "cancel 7"));
@@ -525,6 +524,50 @@ TEST_F(engine, a_work_in_a_cancelled_ones_place_inherits_nothing)
 	EXPECT_EQ(1, log_count(log, 'C', 3));
 }
 
+/*
+ * The same with the callbacks of 0 and 1 behind it: 3 has its place, and neither
+ * what 1 has asked nor what 1 was answered.
+ */
+TEST_F(engine, a_work_in_a_served_ones_place_is_served_in_the_same_context)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *first, *r, *c;
+	struct child child;
+	int status;
+
+	signal(SIGCONT, ignore_signal);
+	ASSERT_TRUE(child_start(&child, SYS_pause, 0, 0, 0));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:__x64_sys_pause %d 3 task 0 1",
+			     child.pid));
+	child_go(&child);
+	ASSERT_TRUE(wait_blocked(child.pid, SYS_pause));
+	/* Answered on the way to the stop */
+	ASSERT_EQ(0, kill(child.pid, SIGSTOP));
+	ASSERT_EQ(child.pid, waitpid(child.pid, &status, WUNTRACED));
+	ASSERT_TRUE(WIFSTOPPED(status));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_count(log, 'C', 1));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "cancel 1"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "init 3"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 tp:signal_deliver %d 8 task 0 1",
+			     child.pid));
+	ASSERT_EQ(0, kill(child.pid, SIGCONT));
+	ASSERT_EQ(77 << 8, child_wait(&child));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	first = log_find(log, 'R', 1, 0);
+	r = log_find(log, 'R', 3, 0);
+	ASSERT_TRUE(first && r);
+	EXPECT_EQ(first->cookie, r->cookie);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+	EXPECT_EQ(1, log_count(log, 'C', 1));
+	ASSERT_EQ(1, log_count(log, 'C', 3));
+	c = log_answer(log, 3, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
 struct canceller {
 	int fd;
 	int started;
@@ -609,6 +652,27 @@ TEST_F(engine, request_from_within_the_callback_is_still_pending)
 }
 
 /* Kernel threads have no user stack. */
+/* Another work that asks meanwhile gets its own, in the same context. */
+TEST_F(engine, request_by_another_work_within_the_callback_is_answered)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c;
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:callback %d 2 task 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	r = log_at(log, "kprobe:callback", 1, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, r->cookie);
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+	ASSERT_EQ(1, log_count(log, 'C', 1));
+	c = log_answer(log, 1, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
 TEST_F(engine, kernel_thread_is_refused)
 {
 	struct log *log = &self->s.log;
@@ -689,6 +753,42 @@ static void *alloc_fails_main(void *arg)
 }
 
 /* No memory for the trace: an empty one, once; the next entry is fine. */
+struct pauser {
+	int tid;
+	int go;
+};
+
+/* Its next allocation fails, and that is the one for the trace. */
+static void *pause_main(void *arg)
+{
+	struct pauser *pauser = arg;
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/fail-nth", my_tid());
+	fd = open(path, O_WRONLY);
+	set_flag(&pauser->tid, my_tid());
+	while (!get_flag(&pauser->go))
+		;
+	if (write(fd, "1", 1) == 1)
+		chain_syscall(SYS_pause, 0, 0, 0, 0, 0, 0);
+	close(fd);
+	return NULL;
+}
+
+static const char *need_failing_allocations(void)
+{
+	if (need_debugfs())
+		return need_debugfs();
+	if (need_file("/proc/self/fail-nth"))
+		return need_file("/proc/self/fail-nth");
+	if (need_file("/sys/kernel/debug/failslab/ignore-gfp-wait"))
+		return need_file("/sys/kernel/debug/failslab/ignore-gfp-wait");
+	/* They allocate on the same path, so another allocation would fail. */
+	return access("/sys/kernel/debug/debug_objects", F_OK) ?
+	       NULL : "CONFIG_DEBUG_OBJECTS allocates first";
+}
+
 TEST_F(engine, failed_allocation_gives_an_empty_trace_once)
 {
 	struct log *log = &self->s.log;
@@ -696,15 +796,7 @@ TEST_F(engine, failed_allocation_gives_an_empty_trace_once)
 	pthread_t thread;
 	void *failed;
 
-	if (must_skip(_metadata, need_debugfs()))
-		return;
-	if (must_skip(_metadata, need_file("/proc/self/fail-nth")))
-		return;
-	if (must_skip(_metadata, need_file("/sys/kernel/debug/failslab/ignore-gfp-wait")))
-		return;
-	/* They allocate on the same path, so another allocation would fail. */
-	if (must_skip(_metadata, access("/sys/kernel/debug/debug_objects", F_OK) ?
-		      NULL : "CONFIG_DEBUG_OBJECTS allocates first"))
+	if (must_skip(_metadata, need_failing_allocations()))
 		return;
 	ASSERT_EQ(0, write_file("/sys/kernel/debug/failslab/ignore-gfp-wait",
 				"N"));
@@ -723,6 +815,44 @@ TEST_F(engine, failed_allocation_gives_an_empty_trace_once)
 	EXPECT_EQ(0, log_find(log, 'C', 1, 0)->nr);
 	c = log_find(log, 'C', 0, 1);
 	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/* Not only no second callback: what else asks in this entry is refused. */
+TEST_F(engine, request_behind_a_failed_allocation_is_refused)
+{
+	struct log *log = &self->s.log;
+	struct pauser pauser = { };
+	struct log_entry *r;
+	pthread_t thread;
+
+	if (must_skip(_metadata, need_failing_allocations()))
+		return;
+	signal(SIGUSR1, ignore_signal);
+	ASSERT_EQ(0, write_file("/sys/kernel/debug/failslab/ignore-gfp-wait",
+				"N"));
+	write_file("/sys/kernel/debug/failslab/verbose", "0");
+	ASSERT_EQ(0, pthread_create(&thread, NULL, pause_main, &pauser));
+	wait_flag(&pauser.tid);
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:__x64_sys_pause %d 1 task 0 1",
+			     pauser.tid));
+	/* The signal makes it unwind; then comes this. */
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 tp:signal_deliver %d 3 task 0 1",
+			     pauser.tid));
+	set_flag(&pauser.go, 1);
+	ASSERT_TRUE(wait_blocked(pauser.tid, SYS_pause));
+	ASSERT_EQ(0, syscall(SYS_tgkill, getpid(), pauser.tid, SIGUSR1));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	write_file("/sys/kernel/debug/failslab/ignore-gfp-wait", "Y");
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	ASSERT_EQ(1, log_count(log, 'C', -1));
+	EXPECT_EQ(0, log_find(log, 'C', 0, 0)->nr);
+	r = log_at(log, "tp:signal_deliver", 0, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(-ENOMEM, r->ret);
+	r = log_at(log, "tp:signal_deliver", 1, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(-ENOMEM, r->ret);
 }
 
 /* Two made-up frames in memory of the test's choice. */

@@ -248,6 +248,27 @@ TEST_F_TIMEOUT(stress, fork_and_exit_storm_leaks_no_cache, 240)
 	EXPECT_LT(after - before, TASKS / 2);
 }
 
+/* A task has one cache, however often it is asked. */
+TEST_F(stress, task_that_is_asked_often_has_one_cache)
+{
+	long before, after;
+	int i;
+
+	before = trace_objects();
+	if (before < 0)
+		SKIP(return, "needs /proc/slabinfo with kmalloc-4k");
+	for (i = 0; i < TASKS; i++) {
+		ASSERT_EQ(0, chain_cmd(self->s.fd, "req 3 task"));
+		if (i % 100 == 99) {
+			ASSERT_EQ(0, mod_log(self->s.fd, &self->s.log));
+			EXPECT_EQ(NULL, log_unpaired(&self->s.log));
+			log_free(&self->s.log);
+		}
+	}
+	after = trace_objects();
+	EXPECT_LT(after - before, TASKS / 2);
+}
+
 /* A session that ends with requests pending: nobody is called any more. */
 TEST_F(stress, works_that_vanish_with_requests_pending)
 {

@@ -5,13 +5,15 @@
  * itself). Built as a 32-bit and as an x32 program.
  *
  *	sigreturn_target --probe		is it runnable?
- *	sigreturn_target SESSION POINT WORKS KIND
+ *	sigreturn_target SESSION POINT WORKS KIND [bad|twice]
  *
- * KIND is rt or old (32-bit only). In the handler, a probe at POINT is set up
- * for this thread through the test module's session, which is open as file
- * descriptor SESSION; the next hit is in the return from the signal. Prints
- * its thread id, the address behind the sigreturn system call, and the address
- * at which the signal interrupted it.
+ * KIND is rt or old (32-bit only). With "bad" the frame cannot be restored: its
+ * floating point state is nowhere, and SIGSEGV comes instead. In the handler, a
+ * probe at POINT is set up for this thread through the test module's session,
+ * which is open as file descriptor SESSION; the next hit is in the return from
+ * the signal. With "twice" there is another probe in the middle of that. Prints
+ * its thread id, the address behind the sigreturn system call, and the address at
+ * which the signal interrupted it.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -19,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "sigreturn_target.h"
@@ -34,8 +37,10 @@ struct kernel_sigaction {
 #define KERNEL_SA_RESTORER	0x04000000
 
 /* Filled in beforehand: the handler makes system calls only. */
-static char command[256];
-static int session, command_len;
+static char command[256], command2[256];
+static int session, command_len, command2_len, bad, twice;
+/* In page 0, where nothing is */
+#define NOWHERE		((void *)64)
 
 #ifndef __x86_64__
 /* Frame pointer 0: nothing is beyond. The old handler's argument is popped. */
@@ -84,28 +89,61 @@ asm(".text\n"
 #define SIGACTION_NR	(0x40000000 + 512)
 #endif
 
-static void handler(int sig)
+static void set_probe(void)
 {
+	if (twice && write(session, command2, command2_len) != command2_len)
+		_exit(3);
 	if (write(session, command, command_len) != command_len)
 		_exit(3);
 }
 
+static void handler_rt(int sig, siginfo_t *info, void *uc)
+{
+	if (bad)
+		((ucontext_t *)uc)->uc_mcontext.fpregs = NOWHERE;
+	set_probe();
+}
+
+/* The frame is behind the argument. */
+static void handler_old(int sig, struct sigcontext sc)
+{
+	if (bad)
+		sc.fpstate = NOWHERE;
+	/* It is sigreturn that looks at it. */
+	asm("" : : "m" (sc));
+	set_probe();
+}
+
+static void handler_segv(int sig)
+{
+}
+
 int main(int argc, char **argv)
 {
-	struct kernel_sigaction action = { .handler = handler };
+	struct kernel_sigaction action = { .flags = KERNEL_SA_RESTORER };
 	int old, len;
 
 	if (argc == 2 && !strcmp(argv[1], "--probe"))
 		return 0;
-	if (argc != 5)
+	if (argc != 5 && argc != 6)
 		return 2;
+	bad = argc == 6 && !strcmp(argv[5], "bad");
+	twice = argc == 6 && !strcmp(argv[5], "twice");
 	session = atoi(argv[1]);
 	old = !strcmp(argv[4], "old");
 	command_len = snprintf(command, sizeof(command),
 			       "probe 0 %s %d %s task 0 1", argv[2], getpid(),
 			       argv[3]);
-	action.flags = KERNEL_SA_RESTORER | (old ? 0 : SA_SIGINFO);
+	command2_len = snprintf(command2, sizeof(command2),
+				"probe 1 kprobe:fpu__restore_sig %d %s task 0 1",
+				getpid(), argv[3]);
+	action.restorer = restorer_old;
+	action.handler = handler_segv;
+	if (syscall(SIGACTION_NR, SIGSEGV, &action, NULL, 8))
+		return 4;
+	action.flags |= old ? 0 : SA_SIGINFO;
 	action.restorer = old ? restorer_old : restorer_rt;
+	action.handler = old ? (void *)handler_old : (void *)handler_rt;
 	if (syscall(SIGACTION_NR, SIGUSR1, &action, NULL, 8))
 		return 4;
 	len = printf("%d %lx %lx\n", getpid(),

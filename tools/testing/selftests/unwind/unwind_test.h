@@ -871,20 +871,6 @@ static inline bool chain_syscall_ok(const uint64_t *ips, uint64_t nr)
 	       ips[0] == (unsigned long)chain_ip_syscall;
 }
 
-/*
- * The stack of a chain_syscall(), possibly cut short: a task that was killed
- * does not go on reading its stack.
- */
-static inline bool chain_syscall_begins(const uint64_t *ips, uint64_t nr)
-{
-	const uint64_t all[CHAIN_NR] = {
-		(unsigned long)chain_ip_syscall, (unsigned long)chain_ip_middle,
-		(unsigned long)chain_ip_outer, (unsigned long)chain_ip_base,
-	};
-
-	return nr >= 1 && nr <= CHAIN_NR && !memcmp(ips, all, nr * 8);
-}
-
 /* Is this exactly the stack of a chain_spin()? */
 static inline bool chain_spin_ok(const uint64_t *ips, uint64_t nr)
 {
