@@ -1184,6 +1184,31 @@ TEST_F(abi, return_address_cannot_pose_as_the_marker)
 /* ------------------------------------------------------------------------ */
 /* Samples that cannot be deferred					     */
 
+/* Too late on the way out to queue anything: the stack is walked there. */
+TEST_F(abi, refused_sample_has_its_frames_taken_in_place)
+{
+	struct perf_event_attr attr;
+	struct up_rec *sample;
+	struct up_ring *ring;
+	size_t i, chains = 0;
+
+	if (must_skip(_metadata, need_tracepoint("context_tracking", "user_enter")))
+		return;
+	attr_tracepoint(&attr, "context_tracking", "user_enter", DEFER | OUTPUT);
+	ring = open_ring(_metadata, self, &attr, 0, -1);
+	enable_all(self);
+	getppid_from_chain();
+	drain_all(self);
+	EXPECT_EQ(0, bad_all(self));
+	EXPECT_EQ(0, count_records(ring));
+	for (i = 0; (sample = sample_nr(ring, i)); i++) {
+		EXPECT_FALSE(sample->deferred);
+		ASSERT_TRUE(sample->has_user);
+		chains += chain_syscall_ok(sample->user, sample->nr_user);
+	}
+	EXPECT_EQ(1, chains);
+}
+
 static bool is_kthread(pid_t tid)
 {
 	unsigned int flags = 0;
@@ -1366,6 +1391,50 @@ TEST_F(abi, sample_after_the_unwind_holds_the_frames_of_the_record)
 	ASSERT_TRUE(sample->has_user);
 	EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user, rec->ips, rec->nr));
 	close(fd);
+}
+
+static void ignore_signal(int sig)
+{
+}
+
+/*
+ * At a function's first instruction, where a walk in place does not know better
+ * than to skip the caller: the frames are those of the record.
+ */
+TEST_F(abi, frames_from_the_cache_are_not_walked_in_place)
+{
+	static uint64_t stack[8192];
+	uint64_t frames[] = { A(stub_push_ip), 0x10000000, 0x20000000 };
+	struct sigaction sa = { .sa_handler = ignore_signal };
+	struct perf_event_attr attr;
+	struct up_ring *enter, *deliver;
+	struct up_rec *sample, *rec;
+	struct probe p = {
+		.stub = A(stub_push), .sp = A(&stack[8000]), .fp = A(&stack[8008]),
+		.nr = SYS_tgkill, .args = { getpid(), my_tid(), SIGUSR1 },
+	};
+
+	if (must_skip(_metadata, need_tracepoint("signal", "signal_deliver")))
+		return;
+	stack[8000] = frames[1];
+	stack[8009] = frames[2];
+	ASSERT_EQ(0, sigaction(SIGUSR1, &sa, NULL));
+	attr_enter(&attr, DEFER | OUTPUT);
+	enter = open_syscall(_metadata, self, &attr, SYS_tgkill);
+	attr_tracepoint(&attr, "signal", "signal_deliver", DEFER);
+	deliver = open_ring(_metadata, self, &attr, 0, -1);
+	enable_all(self);
+	probe_at(&p);
+	drain_all(self);
+	EXPECT_EQ(0, bad_all(self));
+	rec = expect_answer(_metadata, sample_nr(enter, 0), enter);
+	EXPECT_TRUE(up_frames_equal(rec->ips, rec->nr, frames, ARRAY_SIZE(frames)));
+	ASSERT_EQ(1, count_samples(deliver));
+	sample = sample_nr(deliver, 0);
+	EXPECT_FALSE(sample->deferred);
+	ASSERT_TRUE(sample->has_user);
+	EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user, frames,
+				    ARRAY_SIZE(frames)));
 }
 
 TEST_F(abi, frames_from_the_cache_respect_the_events_depth)
@@ -1948,16 +2017,19 @@ static int bpf_stack_prog(int array, int stacks)
 	return fd;
 }
 
-/* A context switch below chain_syscall(), with the program on the event. */
-static void check_bpf(struct __test_metadata *_metadata, struct _test_data_abi *self,
-		      uint64_t bits)
+/*
+ * A context switch below chain_syscall(), with the program on the event, and at
+ * most @depth frames in a chain. Returns the number of those that are the kernel's.
+ */
+static size_t check_bpf(struct __test_metadata *_metadata, struct _test_data_abi *self,
+			uint64_t bits, unsigned int depth)
 {
 	/* The helpers take the marker of the user part for one of its frames */
 	uint64_t expected[] = {
 		PERF_CONTEXT_USER, A(chain_ip_syscall), A(chain_ip_middle),
 		A(chain_ip_outer), A(chain_ip_base),
 	};
-	const int nr = ARRAY_SIZE(expected);
+	int nr = ARRAY_SIZE(expected);
 	struct timespec ts = { .tv_nsec = 2000000 };
 	uint64_t user[STACK_DEPTH], kernel[STACK_DEPTH];
 	struct bpf_result res = {}, zero = {};
@@ -1971,7 +2043,7 @@ static void check_bpf(struct __test_metadata *_metadata, struct _test_data_abi *
 	union bpf_attr update = { .key = A(&key), .value = A(&zero) };
 
 	if (must_skip(_metadata, need_file("/proc/sys/kernel/unprivileged_bpf_disabled")))
-		return;
+		return 0;
 	array = bpf_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(res), 1);
 	ASSERT_LE(0, array);
 	stacks = bpf_map(BPF_MAP_TYPE_STACK_TRACE, 4, STACK_DEPTH * 8, 64);
@@ -1981,6 +2053,7 @@ static void check_bpf(struct __test_metadata *_metadata, struct _test_data_abi *
 	update.map_fd = array;
 
 	up_attr_init(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, bits);
+	attr.sample_max_stack = depth;
 	ring = open_ring(_metadata, self, &attr, 0, -1);
 	ASSERT_EQ(0, ioctl(ring->fd, PERF_EVENT_IOC_SET_BPF, prog));
 	/* Until the one switch is that of the sleep, and not of the tick */
@@ -1999,6 +2072,8 @@ static void check_bpf(struct __test_metadata *_metadata, struct _test_data_abi *
 	ASSERT_EQ(1, count_samples(ring));
 	EXPECT_EQ(0, bad_all(self));
 	sample = sample_nr(ring, 0);
+	if (depth)
+		nr = 1 + depth - sample->nr_kernel;
 
 	/* What the program saw in place */
 	ASSERT_EQ(nr * 8, res.user_size);
@@ -2026,7 +2101,8 @@ static void check_bpf(struct __test_metadata *_metadata, struct _test_data_abi *
 	if (bits) {
 		struct up_rec *rec = expect_answer(_metadata, sample, ring);
 
-		EXPECT_TRUE(chain_syscall_ok(rec->ips, rec->nr));
+		EXPECT_TRUE(up_frames_equal(rec->ips, rec->nr, expected + 1,
+					    depth && depth < 4 ? depth : 4));
 		for (i = 0; i < STACK_DEPTH; i++) {
 			EXPECT_NE(rec->cookie, user[i]);
 			EXPECT_NE(rec->cookie, kernel[i]);
@@ -2040,16 +2116,32 @@ static void check_bpf(struct __test_metadata *_metadata, struct _test_data_abi *
 	close(prog);
 	close(array);
 	close(stacks);
+	return sample->nr_kernel;
 }
 
 TEST_F(abi, bpf_stacks_of_a_deferred_event_are_those_taken_in_place)
 {
-	check_bpf(_metadata, self, DEFER | OUTPUT);
+	check_bpf(_metadata, self, DEFER | OUTPUT, 0);
+}
+
+/* Two frames are left for the user part. */
+TEST_F(abi, bpf_stacks_of_a_deferred_event_respect_its_depth)
+{
+	size_t nr = check_bpf(_metadata, self, DEFER | OUTPUT, 0);
+
+	check_bpf(_metadata, self, DEFER | OUTPUT, nr + 2);
+}
+
+TEST_F(abi, bpf_stacks_of_an_in_place_event_respect_its_depth)
+{
+	size_t nr = check_bpf(_metadata, self, 0, 0);
+
+	check_bpf(_metadata, self, 0, nr + 2);
 }
 
 TEST_F(abi, bpf_stacks_of_an_in_place_event_are_unchanged)
 {
-	check_bpf(_metadata, self, 0);
+	check_bpf(_metadata, self, 0, 0);
 }
 
 TEST_HARNESS_MAIN
