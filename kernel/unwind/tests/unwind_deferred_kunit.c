@@ -212,19 +212,24 @@ struct nmi_test {
 	bool fired;
 };
 
+/* The next request of the context, as an NMI would make it. */
+static void request_from_nmi(struct nmi_test *nmi, struct unwind_task_info *info)
+{
+	nmi->fired = true;
+	nmi->old = unwind_context_add(info, UNWIND_PENDING | WORK_B, EPOCH);
+	nmi->cookie = unwind_id_cookie(info->id);
+	nmi->timestamp = info->timestamp;
+}
+
 /* An NMI that hits after the id was stored, just before its publication. */
 static bool publish_with_nmi(struct unwind_task_info *info, long *old, long bits)
 {
-	struct nmi_test *nmi = kunit_get_current_test()->priv;
+	struct kunit *test = kunit_get_current_test();
 
-	if (!nmi->fired) {
-		nmi->fired = true;
-		nmi->old = unwind_context_add(info, UNWIND_PENDING | WORK_B, EPOCH);
-		nmi->cookie = unwind_id_cookie(info->id);
-		nmi->timestamp = info->timestamp;
-	}
-
-	return atomic_long_try_cmpxchg(&info->mask, old, bits);
+	/* Once, and both go on with the real one. */
+	kunit_deactivate_static_stub(test, unwind_context_publish);
+	request_from_nmi(test->priv, info);
+	return unwind_context_publish(info, old, bits);
 }
 
 static void nmi_before_publication_agrees_on_the_cookie(struct kunit *test)
@@ -252,7 +257,39 @@ static void nmi_before_publication_agrees_on_the_cookie(struct kunit *test)
 	add(&nmi->info, UNWIND_PENDING | WORK_A, EPOCH, &next);
 	migrate_enable();
 	KUNIT_EXPECT_NE(test, next, cookie);
+}
+
+/* An NMI that hits right after the publication. */
+static bool publish_then_nmi(struct unwind_task_info *info, long *old, long bits)
+{
+	struct kunit *test = kunit_get_current_test();
+
 	kunit_deactivate_static_stub(test, unwind_context_publish);
+	if (!unwind_context_publish(info, old, bits))
+		return false;
+
+	request_from_nmi(test->priv, info);
+	return true;
+}
+
+static void nmi_after_publication_sees_the_cookie(struct kunit *test)
+{
+	struct nmi_test *nmi;
+	u64 cookie;
+
+	nmi = kunit_kzalloc(test, sizeof(*nmi), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, nmi);
+	test->priv = nmi;
+
+	kunit_activate_static_stub(test, unwind_context_publish, publish_then_nmi);
+	migrate_disable();
+	KUNIT_EXPECT_EQ(test, add(&nmi->info, UNWIND_PENDING | WORK_A, EPOCH, &cookie), 0);
+	migrate_enable();
+	KUNIT_EXPECT_TRUE(test, nmi->fired);
+	KUNIT_EXPECT_EQ(test, nmi->old, UNWIND_PENDING | WORK_A);
+	KUNIT_EXPECT_EQ(test, nmi->cookie, cookie);
+	KUNIT_EXPECT_EQ(test, nmi->timestamp, nmi->info.timestamp);
+	KUNIT_EXPECT_EQ(test, mask_of(&nmi->info), UNWIND_PENDING | WORK_A | WORK_B);
 }
 
 static void cache_fits_a_page(struct kunit *test)
@@ -276,6 +313,7 @@ static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(pending_context_lives_on_in_a_new_epoch),
 	KUNIT_CASE(executed_only_when_the_own_callback_returned),
 	KUNIT_CASE(nmi_before_publication_agrees_on_the_cookie),
+	KUNIT_CASE(nmi_after_publication_sees_the_cookie),
 	KUNIT_CASE(cache_fits_a_page),
 	{}
 };
