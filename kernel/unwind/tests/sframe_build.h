@@ -122,9 +122,11 @@ static inline void sframe_build_row(struct sframe_build *b, u32 start, u8 info,
 
 static inline u8 sframe_build_code(s32 word)
 {
-	if (word == (s8)word)
+	if (word >= -0x80 && word <= 0x7f)
 		return SFRAME_BUILD_WORD1;
-	return word == (s16)word ? SFRAME_BUILD_WORD2 : SFRAME_BUILD_WORD4;
+	if (word >= -0x8000 && word <= 0x7fff)
+		return SFRAME_BUILD_WORD2;
+	return SFRAME_BUILD_WORD4;
 }
 
 /* CFA = SP + @cfa */
