@@ -4,7 +4,7 @@
 
 #include <linux/mm_types.h>
 
-#include <asm/mmu_context.h>
+#include <linux/mmu_context.h>
 #include <asm/ptrace.h>
 #include <asm/vdso.h>
 

@@ -8,7 +8,7 @@ struct pt_regs;
 
 #ifdef CONFIG_UNWIND_USER
 
-#include <asm/nmi.h>
+#include <linux/nmi.h>
 
 /* The longest signal return trampoline: endbr64; mov $nr, %rax; syscall */
 #define ARCH_UNWIND_USER_SIGRETURN_LEN	(4 + 7 + 2)

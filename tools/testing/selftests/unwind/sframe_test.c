@@ -1255,10 +1255,12 @@ TEST_F(found, unreadable_table_is_tried_again_later)
 
 /* One field that makes a file unfit: where it is, its size, the bad value */
 #define EHDR(field)							\
-	{ offsetof(Elf64_Ehdr, field), sizeof(((Elf64_Ehdr *)0)->field) }
+	{ offsetof(Elf64_Ehdr, field),				\
+	  sizeof(((Elf64_Ehdr *)0)->field) }
 #define PHDR(nr, field)							\
-	{ sizeof(Elf64_Ehdr) + (nr) * sizeof(Elf64_Phdr) +		\
-	  offsetof(Elf64_Phdr, field), sizeof(((Elf64_Phdr *)0)->field) }
+	{ sizeof(Elf64_Ehdr) + (nr) * sizeof(Elf64_Phdr) +	\
+	  offsetof(Elf64_Phdr, field),				\
+	  sizeof(((Elf64_Phdr *)0)->field) }
 #define TABLE(byte)	{ FILE_TABLE + (byte), 1 }
 
 static const struct {

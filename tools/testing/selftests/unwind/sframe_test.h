@@ -43,8 +43,7 @@ typedef int64_t s64;
 long call_code(long nr, const void *function);
 extern const char call_code_ip[];
 
-asm(
-	".pushsection .text\n"
+asm(".pushsection .text\n"
 	".globl call_code, call_code_ip\n"
 	".type call_code, @function\n"
 	"call_code:\n"
