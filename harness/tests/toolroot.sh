@@ -12,13 +12,16 @@ args=("$@")
 root=${args[-2]}
 mkdir -p "$root/bin" "$root/usr"
 cp /bin/true "$root/bin/bash"
+echo run >> "$FAKE_RUNS"
+while [[ -e $FAKE_HOLDS ]]; do sleep 0.1; done
 [[ ! -e $FAKE_FAILS ]] || exit 1
 : > "$root/usr/complete"
 END
 chmod +x "$tmp/bin/mmdebstrap"
 
 toolroot() {
-	PATH=$tmp/bin:$PATH FAKE_FAILS=$tmp/fails UNWIND_MIRROR=file:/nowhere \
+	PATH=$tmp/bin:$PATH FAKE_FAILS=$tmp/fails FAKE_HOLDS=$tmp/holds FAKE_RUNS=$tmp/runs \
+		UNWIND_MIRROR=file:/nowhere \
 		UNWIND_CACHE=$tmp/roots UNWIND_BUILD=$tmp/roots UNWIND_LOGS=$tmp/roots \
 		env -u CI -u UNWIND_ROOT "$harness/toolroot" "$@"
 }
@@ -31,3 +34,21 @@ pass toolroot-is-complete-then test -e "$tmp/roots/root-forky/usr/complete"
 pass toolroot-is-made-once toolroot forky
 rm "$tmp/roots/root-forky.stamp"
 refuse toolroot-without-stamp-is-made-again 'making the forky root failed' toolroot forky
+
+# Two checkouts with one cache: who comes second waits, and makes nothing again.
+until_true() { # COMMAND... - give up after a minute
+	local tries=600
+	until "$@" 2> /dev/null; do ((tries--)) && sleep 0.1 || return 1; done
+}
+rm -rf "$tmp/fails" "$tmp/runs" "$tmp/roots"
+: > "$tmp/holds"
+toolroot forky > "$tmp/first" 2>&1 &
+first=$!
+pass toolroot-is-being-made until_true test -e "$tmp/runs"
+toolroot forky > "$tmp/second" 2>&1 &
+second=$!
+pass second-toolroot-says-that-it-waits until_true grep -q 'waiting for another run' "$tmp/second"
+rm "$tmp/holds"
+pass first-toolroot-ends-well wait "$first"
+pass second-toolroot-ends-well wait "$second"
+pass toolroot-was-made-once test "$(wc -l < "$tmp/runs")" = 1
