@@ -241,7 +241,7 @@ unwind_user_fp_window(struct unwind_user_state *state, unsigned long *entries,
 	frame = (void __user *)unwind_user_linear(base, fp, word_size);
 	frame = masked_user_access_begin(frame);
 
-	while (fp >= sp && !(fp & (word_size - 1))) {
+	while (unwind_user_fp_ok(fp, sp, word_size)) {
 		unsigned long next, ip;
 
 		if (word_size == sizeof(u32)) {
@@ -290,8 +290,8 @@ out:
 
 /*
  * Do what unwind_user_next() does for as long as it would use the frame pointer
- * and succeed. The state is that of the last entry then. Returns the number of
- * entries added, at most @room.
+ * and succeed. The state is that of the last entry then; it is done if there
+ * is no next one. Returns the number of entries added, at most @room.
  */
 static unsigned int unwind_user_fp_run(struct unwind_user_state *state,
 				       unsigned long *entries,
@@ -316,6 +316,8 @@ static unsigned int unwind_user_fp_run(struct unwind_user_state *state,
 			break;
 	}
 
+	if (!unwind_user_fp_ok(state->fp, state->sp, state->word_size))
+		unwind_user_fp_end(state);
 	return nr;
 }
 
@@ -334,6 +336,15 @@ static void unwind_user_init_special(struct unwind_user_state *state)
 	unsigned long min = ULONG_MAX, max = 0;
 	int i;
 
+	BUILD_BUG_ON(UNWIND_USER_SIGRETURNS != 4);
+	if (likely(!state->sigreturn[1] && !state->sigreturn[2] &&
+		   !state->sigreturn[3] && state->uretprobe == ULONG_MAX)) {
+		/* Without any, ULONG_MAX is no valid return address anyway. */
+		state->special_min = state->sigreturn[0] ?: ULONG_MAX;
+		state->special_max = state->special_min;
+		return;
+	}
+
 	for (i = 0; i < UNWIND_USER_SIGRETURNS; i++) {
 		if (!state->sigreturn[i])
 			continue;
@@ -345,9 +356,8 @@ static void unwind_user_init_special(struct unwind_user_state *state)
 		max = max(max, state->uretprobe);
 	}
 
-	/* Without any, ULONG_MAX is no valid return address anyway. */
 	state->special_min = min;
-	state->special_max = max(min, max);
+	state->special_max = max;
 }
 
 /* Set the state to where current left user space. */
@@ -405,8 +415,9 @@ static int unwind_user_start(struct unwind_user_state *state)
  */
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 {
-	struct unwind_user_sframe sframe;
-	struct unwind_user_state state;
+	/* Set up field by field below, and this runs for each sample. */
+	struct unwind_user_sframe sframe __uninitialized;
+	struct unwind_user_state state __uninitialized;
 	unsigned int nr = 0;
 	int ret;
 
@@ -425,7 +436,8 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 		    !unwind_user_is_sigreturn(&state, state.ip))
 			nr += unwind_user_run(&state, &trace->entries[nr],
 					      max_entries - nr);
-		unwind_user_next(&state);
+		if (!state.done)
+			unwind_user_next(&state);
 	}
 
 	unwind_user_sframe_end(&state, nr);

@@ -52,6 +52,21 @@ static __always_inline bool unwind_user_killed(void)
 	return fatal_signal_pending(current) && !pagefault_disabled();
 }
 
+/* Can this be the frame pointer of the frame above @sp? */
+static __always_inline bool unwind_user_fp_ok(unsigned long fp,
+					      unsigned long sp,
+					      const unsigned int word_size)
+{
+	return fp >= sp && !(fp & (word_size - 1));
+}
+
+/* End a walk that goes by the frame pointer, which cannot be one. */
+static __always_inline void unwind_user_fp_end(struct unwind_user_state *state)
+{
+	state->status = state->fp ? UNWIND_USER_CORRUPT : UNWIND_USER_END;
+	state->done = true;
+}
+
 enum unwind_user_status
 unwind_user_to_caller(struct unwind_user_state *state, unsigned long cfa,
 		      unsigned long fp, unsigned long ra, unsigned long slot);

@@ -404,6 +404,7 @@ unwind_user_sframe_window(struct unwind_user_state *state,
 	const unsigned long limit = TASK_SIZE_MAX;
 	unsigned int nr_fp = 0;
 	u64 mix = sframe->mix;
+	bool fp_end = false;
 
 	masked_user_access_begin((const void __user *)sp);
 
@@ -439,14 +440,15 @@ unwind_user_sframe_window(struct unwind_user_state *state,
 				unsafe_get_user(next, (const u64 __user *)from,
 						out);
 			}
-		} else if (word == SFRAME_WORD_NONE && fp >= sp &&
-			   IS_ALIGNED(fp, sizeof(u64))) {
+		} else if (word == SFRAME_WORD_NONE &&
+			   unwind_user_fp_ok(fp, sp, sizeof(u64))) {
 			cfa = fp + 2 * sizeof(u64);
 			from = mask_user_address((const void __user *)fp);
 			unsafe_get_user(next, (const u64 __user *)from, out);
 			unsafe_get_user(ra, (const u64 __user *)from + 1, out);
 			nr_fp++;
 		} else {
+			fp_end = word == SFRAME_WORD_NONE;
 			break;
 		}
 
@@ -473,13 +475,15 @@ out:
 		state->frames[UNWIND_USER_TYPE_FP] += nr_fp;
 		state->frames[UNWIND_USER_TYPE_SFRAME] += entry - entries - nr_fp;
 	}
+	if (fp_end)
+		unwind_user_fp_end(state);
 	return entry - entries;
 }
 
 /**
  * unwind_user_sframe_run - Add the frames that can be found fast
  * @state:	State at a caller's frame, for which unwind_user_has_sframe(). It
- *		becomes that of the last entry
+ *		becomes that of the last entry, and done if there is no next
  * @entries:	Where to put the addresses
  * @room:	How many of them
  *
