@@ -220,6 +220,8 @@ static bool unwind_user_next(struct unwind_user_state *state)
 /*
  * Follow up to @room frame pointers (at least one) with user access enabled once,
  * and without a call: what an ordinary frame needs is but two loads and a few compares.
+ * Stop behind the first return address that is not in the @code_len bytes from
+ * @code_start.
  *
  * At the first frame that is not ordinary, for whatever reason, stop without
  * having touched it: unwind_user_next() finds out what it is.
@@ -229,7 +231,9 @@ static bool unwind_user_next(struct unwind_user_state *state)
  */
 static __always_inline unsigned int
 unwind_user_fp_window(struct unwind_user_state *state, unsigned long *entries,
-		      unsigned int room, const unsigned int word_size)
+		      unsigned int room, const unsigned int word_size,
+		      const unsigned long code_start,
+		      const unsigned long code_len)
 {
 	unsigned long special_min = state->special_min;
 	unsigned long special_len = state->special_max - special_min;
@@ -269,7 +273,7 @@ unwind_user_fp_window(struct unwind_user_state *state, unsigned long *entries,
 		*entry++ = ip;
 		sp = fp + 2 * word_size;
 		fp = next;
-		if (entry == entries + room)
+		if (entry == entries + room || ip - 1 - code_start >= code_len)
 			break;
 
 		frame = (void __user *)unwind_user_linear(base, fp, word_size);
@@ -286,6 +290,26 @@ out:
 		state->frames[UNWIND_USER_TYPE_FP] += entry - entries;
 	}
 	return entry - entries;
+}
+
+/**
+ * unwind_user_fp_frames - Follow some frame pointers of 64-bit code
+ * @state:	State at a caller's frame. It becomes that of the last entry
+ * @entries:	Where to put the addresses
+ * @room:	How many of them, at least one and at most UNWIND_USER_WINDOW
+ * @code_start:	Code for which the frame pointer is the method
+ * @code_len:	Bytes of it; @state's IP is in there
+ *
+ * Return: Number of entries added. If it is less than @room, either the last one
+ *	   is outside of the code, or the next frame is not an ordinary one.
+ */
+unsigned int unwind_user_fp_frames(struct unwind_user_state *state,
+				   unsigned long *entries, unsigned int room,
+				   unsigned long code_start,
+				   unsigned long code_len)
+{
+	return unwind_user_fp_window(state, entries, room, sizeof(u64),
+				     code_start, code_len);
 }
 
 /*
@@ -307,10 +331,10 @@ static unsigned int unwind_user_fp_run(struct unwind_user_state *state,
 		chunk = min(room - nr, UNWIND_USER_WINDOW);
 		if (state->word_size == sizeof(u32))
 			n = unwind_user_fp_window(state, entries + nr, chunk,
-						  sizeof(u32));
+						  sizeof(u32), 0, ULONG_MAX);
 		else
 			n = unwind_user_fp_window(state, entries + nr, chunk,
-						  sizeof(u64));
+						  sizeof(u64), 0, ULONG_MAX);
 		nr += n;
 		if (n < chunk)
 			break;

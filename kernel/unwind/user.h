@@ -70,6 +70,10 @@ static __always_inline void unwind_user_fp_end(struct unwind_user_state *state)
 enum unwind_user_status
 unwind_user_to_caller(struct unwind_user_state *state, unsigned long cfa,
 		      unsigned long fp, unsigned long ra, unsigned long slot);
+unsigned int unwind_user_fp_frames(struct unwind_user_state *state,
+				   unsigned long *entries, unsigned int room,
+				   unsigned long code_start,
+				   unsigned long code_len);
 
 #ifdef CONFIG_UNWIND_USER_SFRAME
 

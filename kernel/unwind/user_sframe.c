@@ -42,6 +42,13 @@ static unsigned long frame_pc(const struct unwind_user_state *state)
 	return state->ip - !state->topmost;
 }
 
+/* Is this code that is known to have no table? */
+static __always_inline bool
+is_none(const struct unwind_user_sframe *sframe, unsigned long pc)
+{
+	return pc - sframe->none_start < sframe->none_len;
+}
+
 static void set_none(struct unwind_user_sframe *sframe, unsigned long start,
 		     unsigned long end)
 {
@@ -362,7 +369,7 @@ unwind_user_next_sframe(struct unwind_user_state *state)
 	unsigned long pc = frame_pc(state);
 	u64 word;
 
-	if (pc - sframe->none_start < sframe->none_len)
+	if (is_none(sframe, pc))
 		return UNWIND_USER_NO_ANSWER;
 
 	state->type = UNWIND_USER_TYPE_SFRAME;
@@ -495,17 +502,33 @@ out:
 unsigned int unwind_user_sframe_run(struct unwind_user_state *state,
 				    unsigned long *entries, unsigned int room)
 {
+	const struct unwind_user_sframe *sframe = state->sframe;
 	unsigned int n, chunk, nr = 0;
 
 	while (nr < room) {
+		bool by_fp = is_none(sframe, state->ip - 1);
+
 		if (unwind_user_killed())
 			break;
 
 		chunk = min(room - nr, UNWIND_USER_WINDOW);
-		n = unwind_user_sframe_window(state, entries + nr, chunk);
+		if (by_fp)
+			n = unwind_user_fp_frames(state, entries + nr, chunk,
+						  sframe->none_start,
+						  sframe->none_len);
+		else
+			n = unwind_user_sframe_window(state, entries + nr, chunk);
 		nr += n;
-		if (n < chunk)
+
+		/* Most programs have tables throughout, or none. */
+		if (n < chunk && by_fp && !is_none(sframe, state->ip - 1))
+			continue;
+		if (n < chunk) {
+			if (by_fp && !unwind_user_fp_ok(state->fp, state->sp,
+							sizeof(u64)))
+				unwind_user_fp_end(state);
 			break;
+		}
 	}
 
 	return nr;
