@@ -374,6 +374,31 @@ void sframe_probe_end(struct sframe_mm *sm, struct sframe_probe *probe)
 	list_del(&probe->list);
 }
 
+/*
+ * Is [start, end) mapped without a hole, with all of @flags? 0, or -EFAULT for a
+ * hole, -EACCES for a mapping that is not like that.
+ */
+static int check_mapped(struct mm_struct *mm, unsigned long start,
+			unsigned long end, unsigned long flags)
+{
+	VMA_ITERATOR(vmi, mm, start);
+	struct vm_area_struct *vma;
+
+	mmap_assert_locked(mm);
+
+	for_each_vma_range(vmi, vma, end) {
+		if (vma->vm_start > start)
+			return -EFAULT;
+		if ((vma->vm_flags & flags) != flags)
+			return -EACCES;
+		/* Looking at device memory can have effects. */
+		if (vma->vm_flags & (VM_IO | VM_PFNMAP))
+			return -EACCES;
+		start = vma->vm_end;
+	}
+	return start < end ? -EFAULT : 0;
+}
+
 /**
  * sframe_insert_found - Remember what a search has found
  * @sm:		Store
@@ -383,7 +408,8 @@ void sframe_probe_end(struct sframe_mm *sm, struct sframe_probe *probe)
  *
  * Context: mmap lock of current's mm held, for reading
  * Return: The entry that covers @pc, with a reference: @entry, or that of
- *	   somebody who was faster. NULL if a mapping has gone meanwhile.
+ *	   somebody who was faster. NULL if a mapping has gone meanwhile, or not
+ *	   all of the table is mapped.
  */
 struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 					 struct sframe_entry *entry,
@@ -393,6 +419,17 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 	struct sframe_entry *other;
 
 	mmap_assert_locked(current->mm);
+
+	/*
+	 * munmap() downgrades the lock before it tells the probes, so a table
+	 * that they did not watch yet can still have been readable.
+	 */
+	if (entry->has_table && check_mapped(current->mm, entry->sec.start,
+					     entry->sec.end, VM_READ)) {
+		sframe_entry_put(entry);
+		return NULL;
+	}
+
 	guard(spinlock)(&sm->lock);
 
 	if (probe && probe->gone) {
@@ -505,31 +542,6 @@ void __sframe_mm_exit(struct mm_struct *mm)
 
 	mm->sframe = NULL;
 	sm_free(sm);
-}
-
-/*
- * Is [start, end) mapped without a hole, with all of @flags? 0, or -EFAULT for a
- * hole, -EACCES for a mapping that is not like that.
- */
-static int check_mapped(struct mm_struct *mm, unsigned long start,
-			unsigned long end, unsigned long flags)
-{
-	VMA_ITERATOR(vmi, mm, start);
-	struct vm_area_struct *vma;
-
-	mmap_assert_locked(mm);
-
-	for_each_vma_range(vmi, vma, end) {
-		if (vma->vm_start > start)
-			return -EFAULT;
-		if ((vma->vm_flags & flags) != flags)
-			return -EACCES;
-		/* Looking at device memory can have effects. */
-		if (vma->vm_flags & (VM_IO | VM_PFNMAP))
-			return -EACCES;
-		start = vma->vm_end;
-	}
-	return start < end ? -EFAULT : 0;
 }
 
 static int check_entry_mapped(struct mm_struct *mm,
