@@ -382,8 +382,9 @@ static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
 	BUILD_BUG_ON(struct_size(cache, entries, UNWIND_MAX_ENTRIES) > 4096);
 
 	if (!cache) {
+		/* It is for a tracer: not worth an OOM kill in the cgroup. */
 		cache = kzalloc(struct_size(cache, entries, UNWIND_MAX_ENTRIES),
-				GFP_KERNEL_ACCOUNT);
+				GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN);
 		/* Pairs with the lockless readers: complete before visible. */
 		smp_store_release(&info->cache, cache);
 	}

@@ -355,7 +355,7 @@ static int fill_entry(struct sframe_image *image, struct sframe_entry *entry)
 	struct elf64_phdr *phdrs;
 	unsigned int i;
 
-	phdrs = kmalloc_array(SFRAME_MAX_PHDRS, sizeof(*phdrs), GFP_KERNEL);
+	phdrs = kmalloc_array(SFRAME_MAX_PHDRS, sizeof(*phdrs), SFRAME_GFP);
 	if (!phdrs)
 		return -ENOMEM;
 
@@ -394,7 +394,7 @@ static struct sframe_entry *insert_none(struct sframe_mm *sm,
 					struct vm_area_struct *vma,
 					unsigned long pc, const char *reason)
 {
-	struct sframe_entry *entry = sframe_entry_alloc();
+	struct sframe_entry *entry = sframe_entry_alloc(SFRAME_GFP);
 
 	if (!entry)
 		return NULL;
@@ -411,7 +411,7 @@ static struct sframe_entry *discover_unlocked(struct sframe_image *image)
 	struct sframe_entry *entry, *ret = NULL;
 	struct vm_area_struct *vma;
 
-	entry = sframe_entry_alloc();
+	entry = sframe_entry_alloc(SFRAME_GFP);
 	if (!entry)
 		return NULL;
 

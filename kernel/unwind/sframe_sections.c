@@ -63,16 +63,16 @@ static void sm_free(struct sframe_mm *sm)
 	kfree(sm);
 }
 
-static struct sframe_mm *sm_alloc(void)
+static struct sframe_mm *sm_alloc(gfp_t gfp)
 {
 	struct sframe_mm *sm;
 
-	sm = kzalloc(sizeof(*sm), GFP_KERNEL_ACCOUNT);
+	sm = kzalloc(sizeof(*sm), gfp);
 	if (!sm)
 		return NULL;
 
 	/* An empty slot matches no user address: the first mix is not 0. */
-	sm->cache = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	sm->cache = (void *)get_zeroed_page(gfp);
 	if (!sm->cache) {
 		kfree(sm);
 		return NULL;
@@ -103,7 +103,7 @@ struct sframe_mm *sframe_mm_get(void)
 	if (likely(sm))
 		return sm;
 
-	sm = sm_alloc();
+	sm = sm_alloc(SFRAME_GFP);
 	if (!sm)
 		return NULL;
 
@@ -117,15 +117,16 @@ struct sframe_mm *sframe_mm_get(void)
 
 /**
  * sframe_entry_alloc - Memory for an entry
+ * @gfp:	How to get it
  *
  * Return: An entry that covers nothing, with the reference that an insertion
  *	   passes on to the tree; NULL if there is no memory.
  */
-struct sframe_entry *sframe_entry_alloc(void)
+struct sframe_entry *sframe_entry_alloc(gfp_t gfp)
 {
 	struct sframe_entry *entry;
 
-	entry = kzalloc(sizeof(*entry), GFP_KERNEL_ACCOUNT);
+	entry = kzalloc(sizeof(*entry), gfp);
 	if (!entry)
 		return NULL;
 
@@ -557,7 +558,7 @@ static int check_entry_mapped(struct mm_struct *mm,
 
 static struct sframe_entry *copy_entry(const struct sframe_entry *old)
 {
-	struct sframe_entry *entry = sframe_entry_alloc();
+	struct sframe_entry *entry = sframe_entry_alloc(GFP_KERNEL_ACCOUNT);
 
 	if (!entry)
 		return NULL;
@@ -594,7 +595,7 @@ int sframe_mm_dup(struct mm_struct *oldmm, struct mm_struct *mm)
 	if (!old || !READ_ONCE(old->nr_added))
 		return 0;
 
-	sm = sm_alloc();
+	sm = sm_alloc(GFP_KERNEL_ACCOUNT);
 	if (!sm)
 		return -ENOMEM;
 	mm->sframe = sm;
@@ -730,7 +731,7 @@ int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 		return -EFBIG;
 
 	sm = sframe_mm_get();
-	entry = sframe_entry_alloc();
+	entry = sframe_entry_alloc(SFRAME_GFP);
 	if (!sm || !entry) {
 		sframe_entry_put(entry);
 		return -ENOMEM;

@@ -20,6 +20,7 @@
  */
 
 #include <linux/bits.h>
+#include <linux/gfp.h>
 #include <linux/hash.h>
 #include <linux/interval_tree.h>
 #include <linux/list.h>
@@ -38,6 +39,12 @@
  */
 #define SFRAME_MAX_FOUND	1024
 #define SFRAME_MAX_ADDED	4096
+
+/*
+ * For entries: a walk is for somebody else and rather does without than bring in
+ * the OOM killer where a memory cgroup is at its limit, and prctl() can fail.
+ */
+#define SFRAME_GFP		(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN)
 
 /* Bytes that a table may have; offsets in it are of 32 bits. */
 #define SFRAME_MAX_TABLE	BIT(32)
@@ -139,7 +146,7 @@ struct sframe_probe {
 
 struct sframe_mm *sframe_mm_get(void);
 struct sframe_entry *sframe_entry_get(struct sframe_mm *sm, unsigned long pc);
-struct sframe_entry *sframe_entry_alloc(void);
+struct sframe_entry *sframe_entry_alloc(gfp_t gfp);
 void sframe_entry_put(struct sframe_entry *entry);
 void sframe_entry_bad(struct sframe_mm *sm, struct sframe_entry *entry,
 		      enum sframe_status status);
