@@ -11,6 +11,7 @@
 
 #include <linux/elf.h>
 #include <linux/io_uring.h>
+#include <linux/userfaultfd.h>
 #include <stddef.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
@@ -407,6 +408,184 @@ TEST_F(life, exit_does_not_fault_stack_pages_in)
 	c = log_find(log, 'C', 0, 0);
 	ASSERT_EQ(1, c->nr);
 	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+}
+
+/*
+ * SIGKILL is consumed on the way to do_exit(), and no other one is taken from
+ * then on: who waits for a page there waits for ever. In between a task can be
+ * asked, and answers at its last ptrace stop.
+ */
+FIXTURE(dying)
+{
+	struct session s;
+};
+
+FIXTURE_VARIANT(dying)
+{
+	/* What the other thread does; 0: they are killed from outside. */
+	long nr;
+};
+
+FIXTURE_VARIANT_ADD(dying, by_kill)
+{
+	.nr = 0,
+};
+
+FIXTURE_VARIANT_ADD(dying, by_exit_group)
+{
+	.nr = SYS_exit_group,
+};
+
+FIXTURE_VARIANT_ADD(dying, by_execve)
+{
+	.nr = SYS_execve,
+};
+
+FIXTURE_SETUP(dying)
+{
+	if (must_skip(_metadata, need_module()))
+		return;
+	ASSERT_EQ(0, session_start(&self->s, 1));
+}
+
+FIXTURE_TEARDOWN(dying)
+{
+	session_end(&self->s);
+}
+
+/* Shared with the process that is to end */
+struct dying {
+	pid_t tid;
+	/* Its number in that process, and what it withholds */
+	int uffd;
+	struct uffdio_range range;
+	int go_thread;
+	int go_leader;
+};
+
+static struct dying *dying;
+static uint64_t *dying_stack;
+
+static void *dying_thread(void *arg)
+{
+	(void)arg;
+	set_flag(&dying->tid, my_tid());
+	wait_flag(&dying->go_thread);
+	framed_syscall(SYS_pause, 0, 0, 0, dying_stack, dying_stack);
+	return NULL;
+}
+
+/*
+ * The leader. The second frame of the thread's stack is in a page that nobody
+ * supplies. Returns if something cannot be had.
+ */
+static void dying_process(long nr)
+{
+	const char *target = test_file("exec_target");
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = {
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	pthread_t thread;
+	char *pages;
+	int fd;
+
+	pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (pages == MAP_FAILED || fd < 0 || ioctl(fd, UFFDIO_API, &api))
+		return;
+	reg.range.start = (unsigned long)pages + 4096;
+	reg.range.len = 4096;
+	if (ioctl(fd, UFFDIO_REGISTER, &reg))
+		return;
+	dying_stack = (uint64_t *)(pages + 4096) - 2;
+	dying_stack[0] = (uint64_t)pages + 4096;
+	dying_stack[1] = (uint64_t)other_place;
+
+	dying->uffd = fd;
+	dying->range = reg.range;
+	if (pthread_create(&thread, NULL, dying_thread, NULL))
+		return;
+	wait_flag(&dying->go_leader);
+	if (nr == SYS_execve)
+		execl(target, target, NULL);
+	if (nr == SYS_exit_group)
+		_exit(0);
+	for (;;)
+		pause();
+}
+
+/* Does the process end, once its thread has gone on from its last stop? */
+static bool dying_ends(pid_t pid, int *status)
+{
+	int i, st;
+
+	*status = -1;
+	for (i = 0; i < 600; i++) {
+		if (waitpid(dying->tid, &st, __WALL | WNOHANG) == dying->tid &&
+		    WIFSTOPPED(st))
+			ptrace(PTRACE_CONT, dying->tid, 0, 0);
+		if (waitpid(pid, status, WNOHANG) == pid)
+			return true;
+		usleep(50000);
+	}
+	return false;
+}
+
+TEST_F(dying, task_does_not_wait_for_pages)
+{
+	struct uffdio_zeropage zero = {};
+	struct log *log = &self->s.log;
+	struct log_entry *c;
+	int status, pidfd, uffd;
+	pid_t pid;
+
+	if (must_skip(_metadata, need_program("exec_target")))
+		return;
+	dying = mmap(NULL, sizeof(*dying), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, dying);
+	pid = fork();
+	if (!pid) {
+		dying_process(variant->nr);
+		_exit(77);
+	}
+	while (!get_flag(&dying->tid)) {
+		ASSERT_EQ(0, waitpid(pid, &status, WNOHANG));
+		usleep(1000);
+	}
+	/* To let it go after a failure */
+	zero.range = dying->range;
+	pidfd = syscall(SYS_pidfd_open, pid, 0);
+	uffd = syscall(SYS_pidfd_getfd, pidfd, dying->uffd, 0);
+	ASSERT_LE(0, uffd);
+
+	ASSERT_EQ(0, ptrace(PTRACE_SEIZE, dying->tid, 0, PTRACE_O_TRACEEXIT));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:do_exit %d 1 task 0 1",
+			     dying->tid));
+	set_flag(&dying->go_thread, 1);
+	ASSERT_TRUE(wait_blocked(dying->tid, SYS_pause));
+	set_flag(&dying->go_leader, 1);
+	if (!variant->nr)
+		kill(pid, SIGKILL);
+
+	EXPECT_TRUE(dying_ends(pid, &status)) {
+		ioctl(uffd, UFFDIO_ZEROPAGE, &zero);
+		dying_ends(pid, &status);
+	}
+	close(uffd);
+	close(pidfd);
+	EXPECT_EQ(variant->nr ? 0 : SIGKILL, status);
+
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_rets(log, 0, UT_QUEUED));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	EXPECT_EQ(dying->tid, c->tid);
+	ASSERT_EQ(2, c->nr);
+	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+	EXPECT_EQ((unsigned long)other_place, c->ips[1]);
 }
 
 /* From PF_EXITING on, nothing would be answered. */

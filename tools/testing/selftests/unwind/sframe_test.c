@@ -5,8 +5,6 @@
  * it, so every frame that is there came from a table.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
-#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,69 +15,10 @@
 #include "sframe_test.h"
 #include "../kselftest_harness.h"
 
-/* What the kernel documents as its limit for tables that are added. */
+/* What the kernel documents as its limit for tables that are added */
 #define MAX_ADDED	4096
-
-/* Layout of the memory of a test: code, table, and the rest */
-#define AREA_SIZE	(16 * PAGE)
-#define CODE_OFF	(4 * PAGE)
-#define TABLE_OFF	(8 * PAGE)
-#define TABLE_SIZE	(4 * PAGE)
-
-static struct sframe_build build;
-
-struct area {
-	u8 *mem;
-	unsigned long addr;
-	unsigned long text;
-	unsigned long text_end;
-	unsigned long table;
-	unsigned long table_end;
-	struct code code;
-};
-
-static u8 *map_anon(unsigned long addr, size_t size, int prot, int flags)
-{
-	return mmap((void *)addr, size, prot,
-		    MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-}
-
-/* Put new, empty memory over what is there. */
-static bool map_over(unsigned long addr, size_t size, int prot)
-{
-	return map_anon(addr, size, prot, MAP_FIXED) == (u8 *)addr;
-}
-
-#define PROT_CODE	(PROT_READ | PROT_WRITE | PROT_EXEC)
-
-/* Code and a table for it in anonymous memory; not added yet. */
-static bool area_make(struct area *area, unsigned int version, bool pcrel,
-		      bool odd)
-{
-	size_t len;
-
-	area->mem = map_anon(0, AREA_SIZE, PROT_CODE, 0);
-	if (area->mem == MAP_FAILED)
-		return false;
-	area->addr = (unsigned long)area->mem;
-	area->text = area->addr + CODE_OFF;
-	area->table = area->addr + TABLE_OFF;
-	area->table_end = area->table + TABLE_SIZE;
-
-	code_make(&area->code, area->mem + CODE_OFF, area->text, odd);
-	area->text_end = area->code.end;
-	len = code_table(&area->code, odd, &build, version, pcrel, area->table);
-	if (len > TABLE_SIZE)
-		return false;
-	memcpy(area->mem + TABLE_OFF, build.mem, len);
-	return true;
-}
-
-static int area_add(struct area *area)
-{
-	return add_table(area->table, area->table_end, area->text,
-			 area->text_end);
-}
+/* And for what it finds, documented as well */
+#define MAX_FOUND	1024
 
 /* ------------------------------------------------------------------------ */
 /* Tables that were added						      */
@@ -167,6 +106,59 @@ TEST_F(added, one_table_for_two_ranges_goes_as_a_whole)
 	ASSERT_EQ(0, remove_table(a->table));
 	EXPECT_EQ(-ENOENT, remove_table(a->table));
 	EXPECT_TRUE(is_without_table(&a->code));
+}
+
+/* Two pieces of code, one table for both */
+TEST_F(added, one_table_for_two_pieces_of_code_is_exact_in_both)
+{
+	struct area *a = &self->area;
+	unsigned long text = a->text + 2 * PAGE;
+	struct code second;
+
+	code_make(&second, (u8 *)text, text, true);
+	sframe_build_init(&build, variant->version, variant->pcrel, a->table);
+	code_funcs(&a->code, true, &build);
+	code_funcs(&second, true, &build);
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+
+	/* A function that is not in the range that the table was added for. */
+	ASSERT_EQ(0, add_table(a->table, a->table_end, second.addr, second.end));
+	EXPECT_TRUE(is_exact(&second));
+	EXPECT_TRUE(is_without_table(&a->code));
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_TRUE(is_exact(&a->code));
+	EXPECT_TRUE(is_exact(&second));
+}
+
+TEST_F(added, tables_whose_memory_overlaps_are_apart)
+{
+	struct area *a = &self->area, second = *a;
+	unsigned long text = a->text + 2 * PAGE;
+	size_t len;
+
+	/* The second table is within the memory of the first, behind it. */
+	second.text = text;
+	second.table = a->table + PAGE;
+	code_make(&second.code, (u8 *)text, text, true);
+	second.text_end = second.code.end;
+	len = code_table(&second.code, true, &build, variant->version,
+			 variant->pcrel, second.table);
+	memcpy((void *)second.table, build.mem, len);
+
+	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, area_add(&second));
+	EXPECT_TRUE(is_exact(&a->code));
+	EXPECT_TRUE(is_exact(&second.code));
+	ASSERT_EQ(0, remove_table(a->table));
+	EXPECT_TRUE(is_without_table(&a->code));
+	EXPECT_TRUE(is_exact(&second.code));
+	ASSERT_EQ(0, area_add(a));
+	/* A page of both */
+	ASSERT_EQ(0, munmap((void *)(a->table_end - PAGE), PAGE));
+	EXPECT_TRUE(is_without_table(&a->code));
+	EXPECT_TRUE(is_without_table(&second.code));
+	EXPECT_EQ(-ENOENT, remove_table(a->table));
+	EXPECT_EQ(-ENOENT, remove_table(second.table));
 }
 
 TEST_F(added, unmapping_a_page_behind_leaves_it)
@@ -276,6 +268,20 @@ TEST_F(added, unreadable_table_is_not_used_until_it_can_be_read)
 	EXPECT_TRUE(is_exact(&a->code));
 }
 
+/* Give all functions of the table in @build rows of a type that does not exist. */
+static void spoil_table(u8 *table)
+{
+	u32 fde = build.version == 2 ? 20 : 16, i;
+	u8 *fdes = table + SFRAME_BUILD_HEADER;
+
+	for (i = 0; i < build.nr_funcs; i++) {
+		if (build.version == 2)
+			fdes[i * fde + 16] = 0xf;
+		else
+			fdes[build.nr_funcs * fde + build.funcs[i].rows_off + 2] = 0xf;
+	}
+}
+
 TEST_F(added, table_that_turns_into_garbage_is_given_up)
 {
 	struct area *a = &self->area;
@@ -283,8 +289,8 @@ TEST_F(added, table_that_turns_into_garbage_is_given_up)
 
 	ASSERT_EQ(0, area_add(a));
 	/* The header is not looked at again, what is behind it is. */
-	memset(table + SFRAME_BUILD_HEADER, 0xff, PAGE);
-	is_without_table(&a->code);
+	spoil_table(table);
+	EXPECT_TRUE(is_without_table(&a->code));
 	memcpy(table, build.mem, PAGE);
 	EXPECT_TRUE(is_without_table(&a->code));
 	/* It still counts as added. */
@@ -294,29 +300,15 @@ TEST_F(added, table_that_turns_into_garbage_is_given_up)
 	EXPECT_TRUE(is_exact(&a->code));
 }
 
-/* What @child returns is its exit status. */
-static int in_child(int (*child)(struct area *area), struct area *area)
+static int child_has_nothing_added(struct area *area)
 {
-	int status;
-	pid_t pid = fork();
-
-	if (!pid) {
-		alarm(60);
-		_exit(child(area));
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
-		return -1;
-	return WEXITSTATUS(status);
+	return remove_table(area->table) != -ENOENT ? 2 :
+	       child_is_without_table(area);
 }
 
-static int child_is_exact(struct area *area)
+static int child_remove_error(struct area *area)
 {
-	return is_exact(&area->code) ? 0 : 1;
-}
-
-static int child_is_without_table(struct area *area)
-{
-	return is_without_table(&area->code) ? 0 : 1;
+	return -remove_table(area->table);
 }
 
 static int child_removes(struct area *area)
@@ -343,8 +335,45 @@ TEST_F(added, child_without_the_table_memory_has_no_copy)
 
 	ASSERT_EQ(0, area_add(a));
 	ASSERT_EQ(0, madvise((void *)a->table, PAGE, MADV_DONTFORK));
-	EXPECT_EQ(0, in_child(child_is_without_table, a));
+	EXPECT_EQ(0, in_child(child_has_nothing_added, a));
 	EXPECT_TRUE(is_exact(&a->code));
+}
+
+TEST_F(added, child_without_the_code_has_no_copy)
+{
+	struct area *a = &self->area;
+
+	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, madvise((void *)a->text, PAGE, MADV_DONTFORK));
+	EXPECT_EQ(ENOENT, in_child(child_remove_error, a));
+}
+
+/* What was cached while it was good is not used either. */
+TEST_F(added, bad_table_takes_its_rules_with_it)
+{
+	struct area *a = &self->area;
+	u64 words[] = { 0, a->code.leaf + 2, 0 };
+	uint64_t ips[MAX_IPS];
+
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_TRUE(is_exact(&a->code));
+	spoil_table((u8 *)a->table);
+	/* An address that nobody has asked for yet */
+	EXPECT_EQ(2, stack_of_words(words, ips));
+	EXPECT_TRUE(is_without_table(&a->code));
+}
+
+/* What was given up stays so, also once it is in order again. */
+TEST_F(added, child_of_a_fork_does_not_look_at_a_bad_table_again)
+{
+	struct area *a = &self->area;
+	u8 *table = (u8 *)a->table;
+
+	ASSERT_EQ(0, area_add(a));
+	spoil_table(table);
+	EXPECT_TRUE(is_without_table(&a->code));
+	memcpy(table, build.mem, PAGE);
+	EXPECT_EQ(0, in_child(child_is_without_table, a));
 }
 
 static void *thread_is_exact(void *arg)
@@ -507,6 +536,41 @@ TEST_F(errors, mappings_without_permission_give_eacces)
 	EXPECT_EQ(-EACCES, area_add(a));
 	ASSERT_EQ(0, mprotect((void *)a->table, PAGE, PROT_NONE));
 	EXPECT_EQ(-EFAULT, area_add(a));
+}
+
+/* Where the data of the vDSO is, which counts as device memory */
+static unsigned long find_vvar(size_t *size)
+{
+	unsigned long start = 0, end = 0;
+	char line[256];
+	FILE *f = fopen("/proc/self/maps", "r");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strstr(line, "[vvar]") &&
+		    sscanf(line, "%lx-%lx", &start, &end) == 2)
+			break;
+	}
+	if (f)
+		fclose(f);
+	*size = end - start;
+	return start;
+}
+
+TEST_F(errors, device_memory_gives_eacces)
+{
+	struct area *a = &self->area;
+	size_t size;
+	void *vvar = (void *)find_vvar(&size);
+	void *to = (void *)(a->table + PAGE);
+
+	if (!vvar || size > TABLE_SIZE)
+		SKIP(return, "needs a vDSO with data");
+	/* Behind the table. Nobody asks for the time from here on. */
+	ASSERT_EQ(to, mremap(vvar, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to));
+	EXPECT_EQ(-EACCES, add_table(a->table, a->table + PAGE + 8, a->text,
+				     a->text_end));
+	EXPECT_EQ(0, add_table(a->table, a->table + PAGE, a->text, a->text_end));
+	EXPECT_TRUE(is_exact(&a->code));
 }
 
 TEST_F(errors, code_of_several_executable_mappings_is_accepted)
@@ -788,6 +852,283 @@ TEST_F(rules, function_of_very_many_rows_is_bounded)
 	EXPECT_LE(1, stack_of((void *)a->code.top, ips));
 }
 
+TEST_F(rules, register_of_a_caller_is_not_followed)
+{
+	struct area *a = &self->area;
+	s32 words[] = { SFRAME_BUILD_REG(10), 32, 0 };
+	uint64_t ips[MAX_IPS];
+	int nr;
+
+	/* The frame pointer is tried instead, and skips the other stubs. */
+	sframe_build_func(&build, a->code.leaf, 7, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 8);
+	sframe_build_func(&build, a->code.stub[0], 14, SFRAME_BUILD_ROW1)->info2 = 1;
+	sframe_build_row(&build, 0, 3 << 1, words);
+	nr = rules_trace(a, ips);
+	ASSERT_LT(3, nr);
+	EXPECT_EQ(a->code.ips[1], ips[1]);
+	EXPECT_FALSE(ips[2] >= a->text && ips[2] < a->text_end);
+}
+
+/* A call as the last instruction: it returns to where the next function is. */
+TEST_F(rules, return_address_behind_the_function_is_the_functions)
+{
+	struct area *a = &self->area;
+	u64 words[] = { 0, a->code.leaf + 7, a->code.leaf + 7, a->code.leaf + 7, 0 };
+	uint64_t ips[MAX_IPS];
+
+	sframe_build_func(&build, a->code.leaf, 7, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 8);
+	sframe_build_func(&build, a->code.leaf + 7, 7, SFRAME_BUILD_ROW1);
+	sframe_build_end(&build, 0);
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_EQ(4, stack_of_words(words, ips));
+	EXPECT_EQ(4, stack_of_words(words, ips));
+}
+
+TEST_F(rules, kernel_address_is_not_stored)
+{
+	struct area *a = &self->area;
+	u64 words[] = { 0, a->code.ips[0], a->code.ips[0], -640UL, a->code.ips[0], 0 };
+	uint64_t ips[MAX_IPS];
+
+	sframe_build_func(&build, a->code.leaf, 7, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 8);
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_EQ(3, stack_of_words(words, ips));
+	EXPECT_EQ(3, stack_of_words(words, ips));
+	words[3] = 1UL << 56;
+	EXPECT_EQ(3, stack_of_words(words, ips));
+}
+
+/* A stack that is made of return addresses into the same function. */
+#define NR_LOOPS	40
+
+static int stack_of_loops(struct area *a, u64 *words, uint64_t *ips)
+{
+	int i;
+
+	for (i = 1; i <= NR_LOOPS; i++)
+		words[i] = a->code.ips[0];
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+	if (area_add(a))
+		return -1;
+	return stack_of_words(words, ips);
+}
+
+TEST_F(rules, function_that_calls_itself_gives_a_frame_a_call)
+{
+	struct area *a = &self->area;
+	u64 words[NR_LOOPS + 2] = {};
+	uint64_t ips[MAX_IPS];
+	int i;
+
+	sframe_build_func(&build, a->code.leaf, 7, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 8);
+	/* A caller by frame pointer, the others by the table, cold and warm */
+	EXPECT_EQ(NR_LOOPS + 1, stack_of_loops(a, words, ips));
+	EXPECT_EQ(NR_LOOPS + 1, stack_of_words(words, ips));
+	for (i = 1; i <= NR_LOOPS; i++)
+		EXPECT_EQ(a->code.ips[0], ips[i]);
+}
+
+TEST_F(rules, signal_rows_that_lead_to_themselves_are_bounded)
+{
+	struct area *a = &self->area;
+	u64 words[NR_LOOPS + 2] = {};
+	uint64_t ips[MAX_IPS];
+
+	sframe_build_func(&build, a->code.leaf, 7,
+			  SFRAME_BUILD_ROW1 | SFRAME_BUILD_SIGNAL);
+	sframe_build_sp(&build, 0, 8);
+	/* The system call, its caller, and 16 frames that were interrupted */
+	EXPECT_EQ(18, stack_of_loops(a, words, ips));
+	EXPECT_EQ(18, stack_of_words(words, ips));
+}
+
+TEST_F(rules, frame_pointer_that_leads_to_itself_ends_the_trace)
+{
+	struct area *a = &self->area;
+	u64 words[NR_LOOPS + 2] = {};
+	uint64_t ips[MAX_IPS];
+
+	sframe_build_func(&build, a->code.leaf, 7, SFRAME_BUILD_ROW1);
+	sframe_build_saved(&build, 0, SFRAME_BUILD_FP, 16, -16);
+	words[0] = (u64)&words[2];
+	stack_of_loops(a, words, ips);
+	words[2] = (u64)&words[2];
+	EXPECT_EQ(3, stack_of_words(words, ips));
+	EXPECT_EQ(3, stack_of_words(words, ips));
+	/* And in a circle of two */
+	words[2] = (u64)&words[4];
+	words[4] = (u64)&words[2];
+	EXPECT_EQ(4, stack_of_words(words, ips));
+}
+
+/* Kinds of random tables: what is not */
+enum { RANDOM_BUT_HEADER, RANDOM_BUT_INDEX, RANDOM_BYTES, NR_RANDOM };
+
+#define RANDOM_ROUNDS	150
+
+/* Make the table in @build, which is in order, one of that kind. */
+static void randomize(int kind, size_t len, unsigned int *seed)
+{
+	size_t fdes = (build.version == 2 ? 20 : 16) * build.nr_funcs;
+	size_t from = SFRAME_BUILD_HEADER, i;
+
+	if (kind == RANDOM_BUT_INDEX)
+		from += fdes;
+	if (kind == RANDOM_BYTES) {
+		for (i = 0; i < 3; i++)
+			build.mem[from + rand_r(seed) % (len - from)] = rand_r(seed);
+		return;
+	}
+	for (i = from; i < len; i++)
+		build.mem[i] = rand_r(seed);
+}
+
+TEST(random_tables_end_every_walk)
+{
+	unsigned int seed = 54321;
+	struct area area;
+	int i, j;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+
+	ASSERT_TRUE(area_make(&area, 3, true, true));
+	for (i = 0; i < NR_RANDOM * RANDOM_ROUNDS; i++) {
+		uint64_t ips[MAX_IPS];
+		size_t len;
+		int nr;
+
+		len = code_table(&area.code, true, &build, 2 + rand_r(&seed) % 2,
+				 rand_r(&seed) % 2, area.table);
+		randomize(i % NR_RANDOM, len, &seed);
+		memcpy((void *)area.table, build.mem, len);
+		ASSERT_EQ(0, area_add(&area));
+		/* By frame pointer there is more than this. */
+		nr = stack_of((void *)area.code.top, ips);
+		ASSERT_LE(1, nr);
+		EXPECT_EQ(area.code.ips[0], ips[0]);
+		for (j = 0; j < nr; j++)
+			EXPECT_GT(1UL << 56, ips[j]);
+		ASSERT_EQ(0, remove_table(area.table));
+	}
+	munmap(area.mem, AREA_SIZE);
+}
+
+/*
+ * Code with a table, in @with, and code with frame pointers, in @without, call
+ * each other in turns: @ips is what the trace begins with.
+ */
+#define NR_TURNS	8
+
+struct turns {
+	u8 *with;
+	u8 *without;
+	unsigned long top;
+	uint64_t ips[NR_TURNS + 1];
+};
+
+/* push %rbp; mov %rsp, %rbp; call or system call; pop %rbp; ret */
+static uint64_t turn_without(u8 *to, unsigned long target)
+{
+	u8 *start = to;
+
+	to = code_bytes(to, "\x55\x48\x89\xe5", 4);
+	if (target)
+		to = code_call(to, (unsigned long)to, target);
+	else
+		to = code_bytes(to, "\x48\x89\xf8\x0f\x05", 5);
+	code_bytes(to, "\x90\x5d\xc3", 3);
+	return (uint64_t)start + 9;
+}
+
+/* As in code_make() */
+static uint64_t turn_with(u8 *to, unsigned long target, bool odd)
+{
+	unsigned long start = (unsigned long)to;
+
+	if (!target) {
+		sframe_build_func(&build, start, 7, SFRAME_BUILD_ROW1);
+		sframe_build_sp(&build, 0, 8);
+		code_bytes(to, "\x48\x89\xf8\x0f\x05\x90\xc3", 7);
+		return start + 5;
+	}
+	if (odd) {
+		sframe_build_func(&build, start, 13, SFRAME_BUILD_ROW1);
+		sframe_build_sp(&build, 0, 8);
+		sframe_build_saved(&build, 1, SFRAME_BUILD_SP, 16, -16);
+		sframe_build_sp(&build, 12, 8);
+		to = code_bytes(to, "\x55\xbd\x34\x12\0\0", 6);
+		to = code_call(to, start + 6, target);
+		code_bytes(to, "\x5d\xc3", 2);
+		return start + 11;
+	}
+	sframe_build_func(&build, start, 14, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 8);
+	sframe_build_sp(&build, 4, 32);
+	sframe_build_sp(&build, 13, 8);
+	to = code_bytes(to, "\x48\x83\xec\x18", 4);
+	to = code_call(to, start + 4, target);
+	code_bytes(to, "\x48\x83\xc4\x18\xc3", 5);
+	return start + 9;
+}
+
+static void turns_make(struct turns *turns, bool leaf_with)
+{
+	unsigned long target = 0;
+	int i;
+
+	for (i = 0; i < NR_TURNS; i++) {
+		bool with = leaf_with == !(i % 2);
+		u8 *to = (with ? turns->with : turns->without) + i * STUB_SIZE;
+
+		turns->ips[i] = with ? turn_with(to, target, i % 4 > 1) :
+				       turn_without(to, target);
+		target = (unsigned long)to;
+	}
+	turns->top = target;
+	turns->ips[i] = (uint64_t)call_code_ip;
+}
+
+TEST(tables_and_frame_pointers_take_turns)
+{
+	struct turns turns;
+	uint64_t ips[MAX_IPS];
+	struct area area;
+	int i, nr;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+
+	for (i = 0; i < 4; i++) {
+		ASSERT_TRUE(area_make(&area, 3, true, true));
+		turns.with = (u8 *)area.text;
+		turns.without = area.mem;
+		sframe_build_init(&build, 3, true, area.table);
+		turns_make(&turns, i % 2);
+		memcpy((void *)area.table, build.mem,
+		       sframe_build_finish(&build));
+		ASSERT_EQ(0, add_table(area.table, area.table_end, area.text,
+				       area.text + NR_TURNS * STUB_SIZE));
+
+		/* Cold, then warm */
+		nr = stack_of((void *)turns.top, ips);
+		ASSERT_LT(NR_TURNS, nr);
+		EXPECT_TRUE(up_frames_equal(ips, NR_TURNS + 1, turns.ips,
+					    NR_TURNS + 1));
+		nr = stack_of((void *)turns.top, ips);
+		ASSERT_LT(NR_TURNS, nr);
+		EXPECT_TRUE(up_frames_equal(ips, NR_TURNS + 1, turns.ips,
+					    NR_TURNS + 1));
+		munmap(area.mem, AREA_SIZE);
+	}
+}
+
 /* ------------------------------------------------------------------------ */
 /* Tables that take their time						      */
 
@@ -854,19 +1195,39 @@ TEST_F(slow, punched_hole_gives_the_table_up)
 	EXPECT_TRUE(is_without_table(&a->code));
 }
 
-static int uffd_on(unsigned long addr, size_t len)
-{
-	struct uffdio_register reg = {
-		.range = { addr, len },
-		.mode = UFFDIO_REGISTER_MODE_MISSING,
-	};
-	struct uffdio_api api = { .api = UFFD_API };
-	int fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+/* Tables that cannot be read in one walk, before it does without any */
+#define MAX_FAULTS	8
 
-	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) ||
-	    ioctl(fd, UFFDIO_REGISTER, &reg))
-		return -1;
-	return fd;
+TEST_F(slow, walk_puts_up_with_7_unreadable_tables)
+{
+	struct area bad[MAX_FAULTS];
+	u64 words[2 * MAX_FAULTS + 4];
+	uint64_t ips[MAX_IPS];
+	int i, nr;
+
+	ASSERT_EQ(0, area_add(&self->area));
+	for (i = 0; i < MAX_FAULTS; i++) {
+		ASSERT_TRUE(area_make(&bad[i], 3, true, true));
+		ASSERT_EQ(0, area_add(&bad[i]));
+		ASSERT_EQ(0, mprotect((void *)bad[i].table, PAGE, PROT_NONE));
+	}
+
+	for (nr = MAX_FAULTS - 1; nr <= MAX_FAULTS; nr++) {
+		/* Frames by frame pointer, and one that only a table knows */
+		for (i = 0; i < nr; i++) {
+			words[2 * i] = (u64)&words[2 * i + 2];
+			words[2 * i + 1] = bad[i].code.ips[0];
+		}
+		words[2 * i] = 0;
+		words[2 * i + 1] = self->area.code.ips[0];
+		words[2 * i + 2] = self->area.code.ips[0];
+		words[2 * i + 3] = 0;
+		/* The system call, those frames, and the last one if it is used */
+		EXPECT_EQ(nr < MAX_FAULTS ? nr + 3 : nr + 2,
+			  stack_of_words(words, ips));
+	}
+	for (i = 0; i < MAX_FAULTS; i++)
+		munmap(bad[i].mem, AREA_SIZE);
 }
 
 /* The child's walk waits for its table until it is killed. */
@@ -970,101 +1331,6 @@ TEST_F(slow, table_that_changes_all_the_time_does_no_harm)
 /* ------------------------------------------------------------------------ */
 /* Tables that the kernel finds						      */
 
-/*
- * A file with the shape of a library: headers and table in its first segment,
- * code in the next.
- */
-#define FILE_TABLE	0x400UL
-#define FILE_TEXT	(2 * PAGE)
-#define FILE_SIZE	(4 * PAGE)
-
-enum { PH_HEADERS, PH_TEXT, PH_SFRAME, PH_SPARE, PH_NR };
-
-struct image {
-	int fd;
-	u8 *file;
-	Elf64_Ehdr *ehdr;
-	Elf64_Phdr *phdr;
-	unsigned long addr;
-	struct code code;
-};
-
-static void image_phdr(Elf64_Phdr *phdr, unsigned int type, unsigned int flags,
-		       unsigned long off, unsigned long vaddr, size_t size)
-{
-	phdr->p_type = type;
-	phdr->p_flags = flags;
-	phdr->p_offset = off;
-	phdr->p_vaddr = vaddr;
-	phdr->p_filesz = size;
-	phdr->p_memsz = size;
-	phdr->p_align = PAGE;
-}
-
-/* Make the file, for @addr. Its headers can be changed until image_map(). */
-static bool image_make(struct image *image, unsigned int version, bool pcrel)
-{
-	size_t len;
-
-	image->fd = memfd_create("image", 0);
-	if (image->fd < 0 || ftruncate(image->fd, FILE_SIZE))
-		return false;
-	image->file = mmap(NULL, FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
-			   image->fd, 0);
-	/* Room with space below and above */
-	image->addr = (unsigned long)map_anon(0, 4 * FILE_SIZE, PROT_NONE, 0);
-	if (image->file == MAP_FAILED || image->addr == -1UL)
-		return false;
-	image->addr += FILE_SIZE;
-
-	code_make(&image->code, image->file + FILE_TEXT,
-		  image->addr + FILE_TEXT, true);
-	len = code_table(&image->code, true, &build, version, pcrel,
-			 image->addr + FILE_TABLE);
-	memcpy(image->file + FILE_TABLE, build.mem, len);
-
-	image->ehdr = (Elf64_Ehdr *)image->file;
-	image->phdr = (Elf64_Phdr *)(image->ehdr + 1);
-	memcpy(image->ehdr->e_ident, ELFMAG, SELFMAG);
-	image->ehdr->e_ident[EI_CLASS] = ELFCLASS64;
-	image->ehdr->e_ident[EI_DATA] = ELFDATA2LSB;
-	image->ehdr->e_ident[EI_VERSION] = EV_CURRENT;
-	image->ehdr->e_type = ET_DYN;
-	image->ehdr->e_machine = EM_X86_64;
-	image->ehdr->e_version = EV_CURRENT;
-	image->ehdr->e_phoff = sizeof(Elf64_Ehdr);
-	image->ehdr->e_ehsize = sizeof(Elf64_Ehdr);
-	image->ehdr->e_phentsize = sizeof(Elf64_Phdr);
-	image->ehdr->e_phnum = PH_NR;
-	image_phdr(&image->phdr[PH_HEADERS], PT_LOAD, PF_R, 0, 0, FILE_TEXT);
-	image_phdr(&image->phdr[PH_TEXT], PT_LOAD, PF_R | PF_X, FILE_TEXT,
-		   FILE_TEXT, PAGE);
-	image_phdr(&image->phdr[PH_SFRAME], PT_GNU_SFRAME, PF_R, FILE_TABLE,
-		   FILE_TABLE, len);
-	/* Not used, but has the file's first byte */
-	image_phdr(&image->phdr[PH_SPARE], PT_NULL, PF_R, 0, 16 * PAGE, PAGE);
-	return true;
-}
-
-/* Map it as a loader does. */
-static bool image_map(struct image *image)
-{
-	void *headers = (void *)image->addr;
-	void *text = (void *)(image->addr + FILE_TEXT);
-
-	return mmap(headers, FILE_TEXT, PROT_READ, MAP_PRIVATE | MAP_FIXED,
-		    image->fd, 0) == headers &&
-	       mmap(text, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED,
-		    image->fd, FILE_TEXT) == text;
-}
-
-static void image_free(struct image *image)
-{
-	munmap((void *)(image->addr - FILE_SIZE), 4 * FILE_SIZE);
-	munmap(image->file, FILE_SIZE);
-	close(image->fd);
-}
-
 FIXTURE(found)
 {
 	struct image image;
@@ -1160,6 +1426,42 @@ TEST_F(found, code_split_by_mprotect_is_exact_in_all_parts)
 	EXPECT_TRUE(is_exact(&image->code));
 }
 
+TEST_F(found, each_of_several_executable_segments_is_exact)
+{
+	struct image *image = &self->image;
+	unsigned long off = FILE_SIZE - PAGE, text = image->addr + 6 * PAGE;
+	struct code second;
+
+	code_make(&second, image->file + off, text, true);
+	sframe_build_init(&build, variant->version, variant->pcrel,
+			  image->addr + FILE_TABLE);
+	code_funcs(&image->code, true, &build);
+	code_funcs(&second, true, &build);
+	image->phdr[PH_SFRAME].p_memsz = sframe_build_finish(&build);
+	memcpy(image->file + FILE_TABLE, build.mem,
+	       image->phdr[PH_SFRAME].p_memsz);
+	image_phdr(&image->phdr[PH_SPARE], PT_LOAD, PF_R | PF_X, off, 6 * PAGE,
+		   PAGE);
+	ASSERT_TRUE(image_map(image));
+	ASSERT_EQ((void *)text, mmap((void *)text, PAGE, PROT_READ | PROT_EXEC,
+				     MAP_PRIVATE | MAP_FIXED, image->fd, off));
+	EXPECT_TRUE(is_exact(&second));
+	EXPECT_TRUE(is_exact(&image->code));
+	EXPECT_TRUE(is_exact(&second));
+
+	/* They do not go together, but with the table. */
+	ASSERT_TRUE(map_over(text, PAGE, PROT_CODE));
+	code_make(&second, (u8 *)text, text, true);
+	EXPECT_TRUE(is_without_table(&second));
+	EXPECT_TRUE(is_exact(&image->code));
+	ASSERT_EQ((void *)text, mmap((void *)text, PAGE, PROT_READ | PROT_EXEC,
+				     MAP_PRIVATE | MAP_FIXED, image->fd, off));
+	EXPECT_TRUE(is_exact(&second));
+	ASSERT_TRUE(map_over(image->addr, PAGE, PROT_READ));
+	EXPECT_TRUE(is_without_table(&second));
+	EXPECT_TRUE(is_without_table(&image->code));
+}
+
 TEST_F(found, longer_segment_than_the_table_is_accepted)
 {
 	struct image *image = &self->image;
@@ -1176,6 +1478,48 @@ TEST_F(found, segment_that_ends_behind_its_load_is_cut)
 	image->phdr[PH_SFRAME].p_memsz = 16 * PAGE;
 	ASSERT_TRUE(image_map(image));
 	EXPECT_TRUE(is_exact(&image->code));
+}
+
+TEST_F(found, table_that_is_not_all_mapped_is_used_once_it_is)
+{
+	struct image *image = &self->image;
+	unsigned long off = FILE_SIZE - PAGE, table = image->addr + 6 * PAGE;
+	size_t len;
+
+	/* In a segment of its own, of which the file has a third */
+	len = code_table(&image->code, true, &build, variant->version,
+			 variant->pcrel, table);
+	memcpy(image->file + off, build.mem, len);
+	image_phdr(&image->phdr[PH_SFRAME], PT_GNU_SFRAME, PF_R, off, 6 * PAGE,
+		   2 * PAGE);
+	image_phdr(&image->phdr[PH_SPARE], PT_LOAD, PF_R, off, 6 * PAGE,
+		   3 * PAGE);
+	ASSERT_TRUE(image_map(image));
+	ASSERT_EQ((void *)table, mmap((void *)table, PAGE, PROT_READ,
+				      MAP_PRIVATE | MAP_FIXED, image->fd, off));
+	EXPECT_TRUE(is_without_table(&image->code));
+	ASSERT_TRUE(map_over(table + PAGE, 2 * PAGE, PROT_READ));
+	EXPECT_TRUE(is_exact(&image->code));
+}
+
+TEST_F(found, headers_of_another_file_in_between_are_passed_over)
+{
+	struct image *image = &self->image, other;
+	void *between = (void *)(image->addr + PAGE);
+
+	/* A file that says that the code is its own, and ends all traces there */
+	ASSERT_TRUE(image_make(&other, variant->version, variant->pcrel));
+	sframe_build_init(&build, variant->version, variant->pcrel,
+			  image->addr + PAGE + FILE_TABLE);
+	sframe_build_func(&build, image->addr + FILE_TEXT, PAGE, SFRAME_BUILD_ROW1);
+	sframe_build_end(&build, 0);
+	memcpy(other.file + FILE_TABLE, build.mem, sframe_build_finish(&build));
+	other.phdr[PH_TEXT].p_vaddr = FILE_TEXT - PAGE;
+	ASSERT_TRUE(image_map(image));
+	ASSERT_EQ(between, mmap(between, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED,
+				other.fd, 0));
+	EXPECT_TRUE(is_exact(&image->code));
+	image_free(&other);
 }
 
 TEST_F(found, other_file_at_the_same_place_is_looked_at_anew)
@@ -1204,12 +1548,19 @@ TEST_F(found, unmapped_headers_drop_the_table)
 
 TEST_F(found, child_of_a_fork_finds_it_too)
 {
-	struct area area = {};
+	struct area area = {}, added;
 
 	ASSERT_TRUE(image_map(&self->image));
 	EXPECT_TRUE(is_exact(&self->image.code));
 	area.code = self->image.code;
+	area.table = self->image.addr + FILE_TABLE;
 	EXPECT_EQ(0, in_child(child_is_exact, &area));
+	/* It was not added for the child either, as others are. */
+	ASSERT_TRUE(area_make(&added, 3, true, true));
+	ASSERT_EQ(0, area_add(&added));
+	EXPECT_EQ(0, in_child(child_is_exact, &added));
+	EXPECT_EQ(ENOENT, in_child(child_remove_error, &area));
+	munmap(added.mem, AREA_SIZE);
 }
 
 TEST_F(found, added_table_takes_its_place)
@@ -1313,8 +1664,11 @@ TEST(file_with_unfit_headers_has_no_table)
 
 	for (i = 0; i < ARRAY_SIZE(unfit); i++) {
 		struct image image;
+		u8 good[8];
 
 		ASSERT_TRUE(image_make(&image, 3, true));
+		memcpy(good, image.file + unfit[i].where.off,
+		       unfit[i].where.size);
 		memcpy(image.file + unfit[i].where.off, &unfit[i].val,
 		       unfit[i].where.size);
 		ASSERT_TRUE(image_map(&image));
@@ -1322,7 +1676,11 @@ TEST(file_with_unfit_headers_has_no_table)
 			TH_LOG("%s", unfit[i].what);
 		}
 		/* The answer stays, though the file is in order now. */
-		EXPECT_TRUE(is_without_table(&image.code));
+		memcpy(image.file + unfit[i].where.off, good,
+		       unfit[i].where.size);
+		EXPECT_TRUE(is_without_table(&image.code)) {
+			TH_LOG("%s, mended", unfit[i].what);
+		}
 		image_free(&image);
 	}
 }
@@ -1374,64 +1732,111 @@ TEST(more_files_than_are_remembered_are_all_exact)
 	image_free(&image);
 }
 
+/* Its answers are counted by the kernel's tracepoint. */
+TEST(number_of_remembered_answers_is_exact)
+{
+	static u8 *mem[MAX_FOUND + 8];
+	uint64_t ips[MAX_IPS];
+	struct area a;
+	char first[128];
+	int i, gone;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	if (must_skip(_metadata, need_tracepoint("unwind", "unwind_sframe_section")))
+		return;
+
+	trace_clear();
+	ASSERT_EQ(0, trace_event("unwind_sframe_section", true));
+	for (i = 0; i < MAX_FOUND + 8; i++) {
+		mem[i] = map_anon(0, PAGE, PROT_CODE, 0);
+		ASSERT_NE(MAP_FAILED, (void *)mem[i]);
+		ASSERT_NE(MAP_FAILED, (void *)map_anon(0, PAGE, PROT_NONE, 0));
+		code_make(&a.code, mem[i], (unsigned long)mem[i], true);
+		EXPECT_LE(1, stack_of((void *)a.code.top, ips));
+	}
+	snprintf(first, sizeof(first), "text=%p-%p table=0x0 functions=0 version=0 no file",
+		 mem[0], mem[0] + PAGE);
+	EXPECT_EQ(1, trace_count(first));
+	stack_of(mem[0] + (a.code.top - a.code.addr), ips);
+	trace_event("unwind_sframe_section", false);
+
+	/* The first one has made room for others, and is asked for again. */
+	EXPECT_EQ(2, trace_count(first));
+	gone = trace_count(" evicted");
+	EXPECT_LT(8, gone);
+	EXPECT_EQ(MAX_FOUND, trace_count("text=") - 2 * gone -
+		  2 * trace_count(" replaced") - 2 * trace_count(" unmapped"));
+	trace_clear();
+}
+
+/* Memory for a table, and as much of a file */
+#define BIG		0x100000000UL
+
+/*
+ * The rows are at the end of a table that has the most bytes that one may have.
+ * One byte further is one too many, for tables that are found and for others.
+ */
+TEST(table_of_4_gib_is_exact_and_one_byte_more_is_refused)
+{
+	unsigned long addr, table;
+	struct image image;
+	size_t size = FILE_SIZE + BIG + PAGE, len, head;
+	u32 off;
+	int more;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+
+	for (more = 0; more < 2; more++) {
+		ASSERT_TRUE(image_make(&image, 3, true));
+		ASSERT_EQ(0, ftruncate(image.fd, size));
+		addr = (unsigned long)mmap(NULL, size, PROT_READ, MAP_SHARED,
+					   image.fd, 0);
+		ASSERT_NE(-1UL, addr);
+		table = addr + FILE_SIZE;
+		code_make(&image.code, image.file + FILE_TEXT, addr + FILE_TEXT,
+			  true);
+		len = code_table(&image.code, true, &build, 3, true, table);
+		/* The offset of the rows, from behind the header */
+		head = SFRAME_BUILD_HEADER + build.nr_funcs * 16;
+		off = BIG - SFRAME_BUILD_HEADER - build.rows_len + more;
+		sframe_build_put(build.mem + 24, off, 4);
+		ASSERT_EQ((ssize_t)head, pwrite(image.fd, build.mem, head, FILE_SIZE));
+		ASSERT_EQ((ssize_t)(len - head),
+			  pwrite(image.fd, build.mem + head, len - head,
+				 FILE_SIZE + SFRAME_BUILD_HEADER + off));
+		image_phdr(&image.phdr[PH_SFRAME], PT_GNU_SFRAME, PF_R,
+			   FILE_SIZE, FILE_SIZE, BIG + PAGE);
+		image_phdr(&image.phdr[PH_SPARE], PT_LOAD, PF_R, FILE_SIZE,
+			   FILE_SIZE, BIG + PAGE);
+		ASSERT_EQ(0, mprotect((void *)(addr + FILE_TEXT), PAGE,
+				      PROT_READ | PROT_EXEC));
+		EXPECT_EQ(!more, is_exact(&image.code));
+		EXPECT_EQ(more ? -ENOEXEC : 0,
+			  add_table(table, table + BIG, image.code.addr,
+				    image.code.end));
+		EXPECT_EQ(!more, is_exact(&image.code));
+		munmap((void *)addr, size);
+		image_free(&image);
+	}
+}
+
 /* ------------------------------------------------------------------------ */
 /* Real libraries							      */
 
-static long (*lib_call)(long nr);
-static const char *lib_lo, *lib_hi;
-
-static void *lib_open(void)
-{
-	const char *path = test_file("sframe_lib.so");
-	void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-
-	if (!lib) {
-		fprintf(stderr, "# %s\n", dlerror());
-		return NULL;
-	}
-	lib_call = dlsym(lib, "sframe_lib_call");
-	lib_lo = dlsym(lib, "sframe_lib_ip_lo");
-	lib_hi = dlsym(lib, "sframe_lib_ip_hi");
-	return lib;
-}
-
-/* Are all three frames of the library there? */
-static bool lib_is_exact(void)
-{
-	uint64_t ips[MAX_IPS];
-	int i, nr = stack_of((void *)lib_call, ips), seen = 0;
-
-	for (i = 0; i < nr; i++)
-		seen += ips[i] >= (uint64_t)lib_lo && ips[i] < (uint64_t)lib_hi;
-	if (seen == 4 && nr > 4 && ips[4] == (uint64_t)call_code_ip)
-		return true;
-	for (i = 0; i < nr; i++)
-		fprintf(stderr, "# frame %d: %#llx\n", i, (unsigned long long)ips[i]);
-	return false;
-}
-
-static const char *need_lib(void)
-{
-	if (need_sframe())
-		return need_sframe();
-	if (access(test_file("sframe_lib.so"), R_OK))
-		return "sframe_lib.so is not built (assembler)";
-	return NULL;
-}
-
 TEST(dlopened_library_is_exact_with_an_unmodified_libc)
 {
-	void *lib;
+	struct lib lib;
 	int i;
 
 	if (must_skip(_metadata, need_lib()))
 		return;
 	for (i = 0; i < 5; i++) {
-		lib = lib_open();
-		ASSERT_NE(NULL, lib);
-		EXPECT_TRUE(lib_is_exact());
-		EXPECT_TRUE(lib_is_exact());
-		ASSERT_EQ(0, dlclose(lib));
+		ASSERT_TRUE(lib_open(&lib, test_file("sframe_lib.so")));
+		EXPECT_TRUE(lib_is_exact(&lib));
+		EXPECT_TRUE(lib_is_exact(&lib));
+		ASSERT_EQ(0, dlclose(lib.handle));
 	}
 }
 
@@ -1477,39 +1882,6 @@ TEST(threads_that_map_and_unmap_do_not_disturb_walks)
 /* ------------------------------------------------------------------------ */
 /* To be seen								      */
 
-/* The lines of the trace buffer that have @what. */
-static int trace_count(const char *what)
-{
-	char path[128], line[512];
-	int n = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/trace", tracefs());
-	f = fopen(path, "r");
-	if (!f)
-		return -1;
-	while (fgets(line, sizeof(line), f))
-		n += !!strstr(line, what);
-	fclose(f);
-	return n;
-}
-
-static int trace_event(const char *name, bool on)
-{
-	char path[160];
-
-	snprintf(path, sizeof(path), "%s/events/unwind/%s/enable", tracefs(), name);
-	return write_file(path, on ? "1" : "0");
-}
-
-static void trace_clear(void)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/trace", tracefs());
-	close(open(path, O_WRONLY | O_TRUNC));
-}
-
 TEST(tracepoints_tell_of_tables_and_walks)
 {
 	struct image image;
@@ -1553,6 +1925,20 @@ static long vdso_call(long nr)
 	return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 }
 
+/* Where its program headers say that it is; 0 if they do not. */
+static unsigned long vdso_table(unsigned long vdso)
+{
+	Elf64_Ehdr *ehdr = (Elf64_Ehdr *)vdso;
+	Elf64_Phdr *phdr = (Elf64_Phdr *)(vdso + ehdr->e_phoff);
+	int i;
+
+	for (i = 0; i < ehdr->e_phnum; i++) {
+		if (phdr[i].p_type == PT_GNU_SFRAME)
+			return vdso + phdr[i].p_vaddr;
+	}
+	return 0;
+}
+
 TEST(vdso_is_looked_at_by_its_own_headers)
 {
 	unsigned long vdso = getauxval(AT_SYSINFO_EHDR);
@@ -1592,8 +1978,10 @@ TEST(vdso_is_looked_at_by_its_own_headers)
 	/* "found", or "no table" where the assembler could not make one */
 	snprintf(line, sizeof(line), "text=%#lx-", vdso);
 	EXPECT_EQ(1, trace_count(line));
-	snprintf(line, sizeof(line), "table=%#lx", vdso >> 12);
-	printf("# vDSO table: %s\n", trace_count(line) ? "found" : "none");
+	if (vdso_table(vdso)) {
+		snprintf(line, sizeof(line), "table=%#lx ", vdso_table(vdso));
+		EXPECT_EQ(1, trace_count(line));
+	}
 	trace_clear();
 }
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What sframe_mm_test executes, with sframe_lib.S linked in, to see that a new
+ * program has its own tables and none of the old one's. The argument is the
+ * address (hex) where the old one had code and a table.
+ *
+ * The exit status is 0, or tells what was wrong.
+ */
+#include "sframe_test.h"
+
+int main(int argc, char **argv)
+{
+	struct area area = {};
+	struct lib lib = {
+		.call = sframe_lib_call,
+		.ips = {
+			(uint64_t)sframe_lib_ip_leaf,
+			(uint64_t)sframe_lib_ip_inner,
+			(uint64_t)sframe_lib_ip_middle,
+			(uint64_t)sframe_lib_ip_call,
+			(uint64_t)call_code_ip,
+		},
+	};
+
+	if (argc != 2)
+		return 1;
+	area.addr = strtoul(argv[1], NULL, 16);
+
+	if (remove_table(area.addr + TABLE_OFF) != -ENOENT)
+		return 2;
+	area.mem = map_anon(area.addr, AREA_SIZE, PROT_CODE,
+			    MAP_FIXED_NOREPLACE);
+	if (area.mem != (u8 *)area.addr)
+		return 3;
+	if (!area_place(&area, area.mem + CODE_OFF, area.mem + TABLE_OFF, 3,
+			true, true))
+		return 4;
+	if (!is_without_table(&area.code))
+		return 5;
+	if (!lib_is_exact(&lib) || !lib_is_exact(&lib))
+		return 6;
+	if (area_add(&area) || !is_exact(&area.code))
+		return 7;
+	return 0;
+}
