@@ -572,6 +572,18 @@ static struct sframe_entry *copy_entry(const struct sframe_entry *old)
 	return entry;
 }
 
+/* The copy of an mm does not have these mappings. */
+static void drop_not_copied(struct mm_struct *oldmm, struct mm_struct *mm)
+{
+	VMA_ITERATOR(vmi, oldmm, 0);
+	struct vm_area_struct *vma;
+
+	for_each_vma(vmi, vma) {
+		if (vma->vm_flags & VM_DONTCOPY)
+			__sframe_unmap(mm, vma->vm_start, vma->vm_end);
+	}
+}
+
 /**
  * sframe_mm_dup - Give a copied mm the tables that prctl() added
  * @oldmm:	Current's mm
@@ -579,6 +591,9 @@ static struct sframe_entry *copy_entry(const struct sframe_entry *old)
  *
  * All others are found again when they are needed. Code or tables that the copy
  * does not have (MADV_DONTFORK) are left out.
+ *
+ * Each entry and each mapping is looked at once: many entries may have the same
+ * table, which may be in very many mappings.
  *
  * Return: 0 or -ENOMEM.
  */
@@ -602,7 +617,7 @@ int sframe_mm_dup(struct mm_struct *oldmm, struct mm_struct *mm)
 
 	for (node = rb_first(&old->texts); node; node = rb_next(node)) {
 		entry = entry_of_text(node);
-		if (!entry->added || check_entry_mapped(mm, entry))
+		if (!entry->added)
 			continue;
 
 		/* What was linked goes in sframe_mm_exit(). */
@@ -614,6 +629,8 @@ int sframe_mm_dup(struct mm_struct *oldmm, struct mm_struct *mm)
 			link_entry(sm, copy);
 		trace_entry(copy, "copied");
 	}
+
+	drop_not_copied(oldmm, mm);
 	return 0;
 }
 

@@ -348,6 +348,21 @@ TEST_F(added, child_without_the_code_has_no_copy)
 	EXPECT_EQ(ENOENT, in_child(child_remove_error, a));
 }
 
+static int child_is_exact_with_a_readable_table(struct area *area)
+{
+	return mprotect((void *)area->table, PAGE, PROT_READ) ? 2 :
+	       child_is_exact(area);
+}
+
+TEST_F(added, child_of_a_fork_has_a_copy_of_what_is_not_readable_just_now)
+{
+	struct area *a = &self->area;
+
+	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, mprotect((void *)a->table, PAGE, PROT_NONE));
+	EXPECT_EQ(0, in_child(child_is_exact_with_a_readable_table, a));
+}
+
 /* What was cached while it was good is not used either. */
 TEST_F(added, bad_table_takes_its_rules_with_it)
 {
