@@ -12,7 +12,7 @@
  * what the table says: nonsense gives a nonsensical address, which does not
  * match, or is outside of the bounds that it is checked against before
  * something is read there. Masking user pointers is part of reading them, for
- * the sake of speculation.
+ * the sake of speculation, as are indices into what has been read.
  *
  * The functions that read take a constant @how: what the memory is and, where
  * it matters for speed, what the table is. So there are several decoders in the
@@ -28,6 +28,7 @@
 #include <linux/limits.h>
 #include <linux/log2.h>
 #include <linux/minmax.h>
+#include <linux/nospec.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/string.h>
@@ -680,6 +681,7 @@ sframe_scan_rows(const struct sframe_rows *rows, unsigned int width, u32 off,
 	for (; *left; --*left) {
 		if (row >= end)
 			return SFRAME_NONE;
+		row = array_index_nospec(row, end);
 		start = get_unaligned_le32(rows->bytes + row) & mask;
 		if (start < *last)
 			return SFRAME_BAD_ROW_ORDER;
@@ -710,13 +712,14 @@ sframe_find_row(const int how, const struct sframe_buf *buf,
 		struct sframe_rows *rows, const struct sframe_func *func,
 		u32 off, unsigned int *budget)
 {
-	unsigned int width = 1 << (func->info & SFRAME_INFO_ROW_TYPE);
-	unsigned int at = rows->at, found = at, limit, left;
+	unsigned int type = func->info & SFRAME_INFO_ROW_TYPE;
+	unsigned int at = rows->at, found = at, limit, left, width;
 	enum sframe_status status;
 	u32 last = 0;
 
 	BUILD_BUG_ON(SFRAME_CHUNK < 2 * SFRAME_MAX_ROW_LEN);
 
+	width = 1 << array_index_nospec(type, SFRAME_MAX_ROW_TYPE + 1);
 	limit = min3(func->num_rows, SFRAME_MAX_ROWS, *budget);
 	left = limit;
 	while (true) {
@@ -873,15 +876,19 @@ sframe_decode_row(const struct sframe_section *sec,
 {
 	enum sframe_status status;
 	struct sframe_words words;
+	unsigned int len, left;
 	u8 info;
 
 	info = rows->bytes[rows->at];
 	if (SFRAME_ROW_CODE(info) == SFRAME_ROW_CODE_NONE ||
 	    info & SFRAME_ROW_MANGLED_RA)
 		return SFRAME_BAD_ROW;
-	if (SFRAME_ROW_WORDS(info) << SFRAME_ROW_CODE(info) >=
-	    rows->len - rows->at)
+	len = SFRAME_ROW_WORDS(info) << SFRAME_ROW_CODE(info);
+	left = rows->len - rows->at;
+	if (len >= left)
 		return SFRAME_BAD_FUNC_ROWS;
+	/* No words rather than those that are not there */
+	info &= array_index_mask_nospec(len, left);
 	words.at = rows->bytes + rows->at + 1;
 	words.left = SFRAME_ROW_WORDS(info);
 	words.size = 1 << SFRAME_ROW_CODE(info);

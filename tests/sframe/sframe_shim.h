@@ -44,6 +44,10 @@ typedef int64_t s64;
 #define min(a, b)	min_t(u64, a, b)
 #define min3(a, b, c)	min(min(a, b), c)
 
+/* Nothing to hide from in user space */
+#define array_index_mask_nospec(index, size)	(~0UL)
+#define array_index_nospec(index, size)		(index)
+
 static inline u64 rounddown_pow_of_two(u64 n)
 {
 	return 1ULL << (63 - __builtin_clzll(n));
