@@ -1931,6 +1931,56 @@ TEST(tracepoints_tell_of_tables_and_walks)
 	trace_clear();
 }
 
+/* How often two walks of @words, cold and warm, ended with @reason. */
+static int count_reason(u64 *words, int frames, const char *reason)
+{
+	uint64_t ips[MAX_IPS];
+	int i, n;
+
+	trace_clear();
+	if (trace_event("unwind_user_done", true))
+		return -1;
+	for (i = 0; i < 2; i++) {
+		n = stack_of_words(words, ips);
+		if (n != frames)
+			return -1;
+	}
+	trace_event("unwind_user_done", false);
+	return trace_count(reason);
+}
+
+TEST(end_of_a_walk_has_its_reason)
+{
+	u64 *words, ra = (u64)trace_count;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	if (must_skip(_metadata, need_tracepoint("unwind", "unwind_user_done")))
+		return;
+	words = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, (void *)words);
+	ASSERT_EQ(0, munmap((u8 *)words + PAGE, PAGE));
+
+	words[1] = ra;
+	EXPECT_EQ(2, count_reason(words, 2, "fp=1 entry=0 signal=0 last="));
+	EXPECT_EQ(2, count_reason(words, 2, " end=end"));
+	/* Below the stack pointer, and not aligned */
+	words[0] = (u64)words;
+	EXPECT_EQ(2, count_reason(words, 2, " end=corrupt"));
+	words[0] = (u64)&words[8] + 4;
+	EXPECT_EQ(2, count_reason(words, 2, " end=corrupt"));
+	words[0] = (u64)words + PAGE;
+	EXPECT_EQ(2, count_reason(words, 2, " end=fault"));
+	/* A return address of 0 is the end, one of the kernel is none. */
+	words[1] = 0;
+	EXPECT_EQ(2, count_reason(words, 1, " end=end"));
+	words[1] = 1ULL << 63;
+	EXPECT_EQ(2, count_reason(words, 1, " end=corrupt"));
+	trace_clear();
+	munmap(words, PAGE);
+}
+
 /* A clock that the vDSO cannot tell: it makes the system call itself. */
 static long vdso_call(long nr)
 {
