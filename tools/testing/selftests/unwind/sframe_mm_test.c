@@ -981,6 +981,15 @@ static bool change_code(struct image *image, unsigned long table)
 		    image->fd, FILE_TEXT) == text;
 }
 
+static bool change_headers(struct image *image, unsigned long table)
+{
+	void *headers = (void *)image->addr;
+
+	(void)table;
+	return mmap(headers, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED,
+		    image->fd, 0) == headers;
+}
+
 static bool change_protection(struct image *image, unsigned long table)
 {
 	void *text = (void *)(image->addr + FILE_TEXT);
@@ -1028,6 +1037,12 @@ FIXTURE_VARIANT_ADD(late, table_and_the_code_is_replaced)
 {
 	.table = true,
 	.meanwhile = change_code,
+};
+
+FIXTURE_VARIANT_ADD(late, table_and_the_headers_are_replaced)
+{
+	.table = true,
+	.meanwhile = change_headers,
 };
 
 FIXTURE_VARIANT_ADD(late, table_and_a_part_of_it_is_replaced)

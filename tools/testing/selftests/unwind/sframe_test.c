@@ -885,6 +885,28 @@ TEST_F(rules, register_of_a_caller_is_not_followed)
 	EXPECT_FALSE(ips[2] >= a->text && ips[2] < a->text_end);
 }
 
+TEST_F(rules, register_behind_a_signal_frame_is_not_followed)
+{
+	struct area *a = &self->area;
+	unsigned long other = a->code.leaf + 16;
+	s32 regs[] = { SFRAME_BUILD_REG(10), 32, 0 };
+	u64 words[] = { 0, a->code.ips[0], other, 0, 0, (u64)call_code_ip };
+	uint64_t ips[MAX_IPS];
+
+	/* The registers are those of the system call, not of the interrupted one. */
+	words[0] = (u64)&words[4];
+	sframe_build_func(&build, a->code.leaf, 7,
+			  SFRAME_BUILD_ROW1 | SFRAME_BUILD_SIGNAL);
+	sframe_build_sp(&build, 0, 8);
+	sframe_build_func(&build, other, 7, SFRAME_BUILD_ROW1)->info2 = 1;
+	sframe_build_row(&build, 0, 3 << 1, regs);
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_EQ(4, stack_of_words(words, ips));
+	EXPECT_EQ(other, ips[2]);
+	EXPECT_EQ((u64)call_code_ip, ips[3]);
+}
+
 /* A call as the last instruction: it returns to where the next function is. */
 TEST_F(rules, return_address_behind_the_function_is_the_functions)
 {
@@ -1763,6 +1785,15 @@ TEST(number_of_remembered_answers_is_exact)
 
 	trace_clear();
 	ASSERT_EQ(0, trace_event("unwind_sframe_section", true));
+	/* What has gone does not count. */
+	for (i = 0; i < 16; i++) {
+		mem[0] = map_anon(0, PAGE, PROT_CODE, 0);
+		code_make(&a.code, mem[0], (unsigned long)mem[0], true);
+		EXPECT_LE(1, stack_of((void *)a.code.top, ips));
+		munmap(mem[0], PAGE);
+	}
+	EXPECT_EQ(16, trace_count(" unmapped"));
+	trace_clear();
 	for (i = 0; i < MAX_FOUND + 8; i++) {
 		mem[i] = map_anon(0, PAGE, PROT_CODE, 0);
 		ASSERT_NE(MAP_FAILED, (void *)mem[i]);
