@@ -24,12 +24,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench.h"
+
 #define ROUNDS		400
 #define WARM		50
 #define RING_PAGES	8192
 #define SAMPLES		10
-#define DEFER_CALLCHAIN	(1ULL << 38)
-#define DEFER_OUTPUT	(1ULL << 39)
 #define REGS_X86_64	0xff0fffULL
 
 static uint64_t now(void)
@@ -38,17 +38,6 @@ static uint64_t now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
-
-static int tracepoint(void)
-{
-	FILE *f = fopen("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id", "r");
-	int id;
-
-	if (!f || fscanf(f, "%d", &id) != 1)
-		err(1, "raw_syscalls:sys_enter");
-	fclose(f);
-	return id;
 }
 
 static bool is_burst(const char *mode)
@@ -67,7 +56,7 @@ static int open_event(const char *mode, int leader)
 		.disabled = 1,
 		.sample_id_all = 1,
 	};
-	uint64_t *flags = (uint64_t *)&attr + 5;
+	uint64_t *flags = ATTR_BITS(&attr);
 	int fd;
 
 	attr.config = tracepoint();

@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a user frame costs whose caller an SFrame table tells: the deferred
+ * unwind of a getppid() below a chain of functions without frame pointers. Run
+ * it in a guest that counts instructions as time.
+ *
+ * The functions are those of shared libraries that are made here: so many
+ * functions in a file, which is mapped as so many libraries, and each frame is in
+ * another library than its caller. A chain that is walked again and again is warm.
+ * For a cold one, each frame of each walk is at another call site, and the rules
+ * that the kernel has cached are made worthless before.
+ *
+ * sframe VERSION... prints for each version of the format, number of functions
+ * and number of libraries:
+ *
+ *	VERSION FUNCTIONS LIBRARIES W1 W100 C1 C100 F100
+ *
+ * instructions of a system call and its unwind, warm and cold, below 1 and 100
+ * frames, and below 100 when the libraries are walked for the first time.
+ */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <err.h>
+#include <linux/perf_event.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "bench.h"
+#include "../sframe/sframe_build.h"
+
+#ifndef PT_GNU_SFRAME
+#define PT_GNU_SFRAME		0x6474e554
+#endif
+#define PR_ADD_SFRAME		0x53460001
+#define PR_REMOVE_SFRAME	0x53460002
+#define RECORD_DEFERRED		22
+
+#define PAGE		4096UL
+#define RING_PAGES	64
+#define GETPPID_ONLY	"id == 110"
+
+#define DEPTH		100
+#define ROUNDS		25
+
+/* Where the libraries are: the same each time, since caches go by addresses. */
+#define LIBRARIES	0x100000000000UL
+#define MAX_LIBRARIES	300
+
+/* Layout of a library: headers, table, code */
+#define TABLE_OFF	256
+#define FUNC_LEN	128
+#define SITES		16
+
+/* Function i is of shape i % SHAPES, and pushes one register more than that. */
+#define SHAPES		3
+
+struct shape {
+	u8	code[FUNC_LEN];
+	u32	len;
+	u32	body;
+	/* As the table has them; version 3 with the attribute in front */
+	const u8 *rows;
+	u32	rows_len;
+	u32	num_rows;
+};
+
+/* A frame's call site, and the function that it calls */
+struct link {
+	u64	site;
+	u64	callee;
+};
+
+static unsigned int version;
+static unsigned long functions;
+static unsigned long libraries;
+
+static struct shape shapes[SHAPES];
+static struct sframe_build build;
+
+static int file;
+static u8 *file_mem;
+static u64 file_len;
+static u64 text_off;
+
+static struct link chain[DEPTH];
+static u64 chain_start;
+static u64 returns[DEPTH];
+
+static int event;
+static struct perf_event_mmap_page *ring;
+static u8 *flush_mem;
+/* Of the last system call, by leaf() */
+u32 cost;
+
+/* Bytes of the code in which the return address of site @i is a place */
+static u32 site_off(const struct shape *shape, unsigned int i)
+{
+	return shape->body + 7 + 5 * i;
+}
+
+/*
+ *	push ...			one to three registers; where it is two
+ *					the last but one is %rbp
+ *	add $16, %rbx			on to the next link of the chain
+ *	jmp *-16(%rbx)			to one of
+ *	call *-8(%rbx); jmp 1f		SITES times
+ * 1:	pop ...
+ *	ret
+ */
+static void make_shape(struct shape *shape, unsigned int pushes)
+{
+	unsigned int saved = pushes > 1 ? pushes - 2 : pushes, i;
+	int fp = -8 * (int)pushes;
+	u8 *to = shape->code;
+	u32 end;
+
+	sframe_build_func(&build, 0, 0, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 8);
+
+	for (i = 0; i < pushes; i++) {
+		*to++ = i == saved ? 0x55 : 0x50;
+		if (i < saved)
+			sframe_build_sp(&build, i + 1, 16 + 8 * i);
+		else
+			sframe_build_saved(&build, i + 1, SFRAME_BUILD_SP,
+					   16 + 8 * i, fp);
+	}
+
+	shape->body = to - shape->code;
+	memcpy(to, "\x48\x83\xc3\x10\xff\x63\xf0", 7);
+	to += 7;
+	end = site_off(shape, SITES);
+	for (i = 0; i < SITES; i++) {
+		memcpy(to, "\xff\x53\xf8\xeb", 4);
+		to[4] = end - site_off(shape, i + 1);
+		to += 5;
+	}
+
+	for (i = pushes; i--;) {
+		*to++ = i == saved ? 0x5d : 0x5a;
+		if (i <= saved)
+			sframe_build_sp(&build, to - shape->code, 8 + 8 * i);
+		else
+			sframe_build_saved(&build, to - shape->code,
+					   SFRAME_BUILD_SP, 8 + 8 * i, fp);
+	}
+	*to++ = 0xc3;
+	shape->len = to - shape->code;
+}
+
+static void make_shapes(void)
+{
+	unsigned int i;
+
+	sframe_build_init(&build, version, true, 0);
+	for (i = 0; i < SHAPES; i++)
+		make_shape(&shapes[i], i + 1);
+	sframe_build_finish(&build);
+
+	for (i = 0; i < SHAPES; i++) {
+		u32 off = build.funcs[i].rows_off;
+		u32 end = i + 1 < SHAPES ? build.funcs[i + 1].rows_off :
+					   build.rows_len;
+
+		shapes[i].rows = build.rows + off;
+		shapes[i].rows_len = end - off;
+		shapes[i].num_rows = build.funcs[i].num_rows;
+	}
+}
+
+static u64 func_off(unsigned long i)
+{
+	return text_off + i * FUNC_LEN;
+}
+
+/* Index entry of function @i, @at is its place in the file. */
+static u8 *put_fde(u8 *to, u64 at, unsigned long i, u32 rows_off)
+{
+	const struct shape *shape = &shapes[i % SHAPES];
+
+	to = sframe_build_put(to, func_off(i) - at, version == 2 ? 4 : 8);
+	to = sframe_build_put(to, shape->len, 4);
+	to = sframe_build_put(to, rows_off, 4);
+	if (version == 2) {
+		to = sframe_build_put(to, shape->num_rows, 4);
+		to = sframe_build_put(to, SFRAME_BUILD_ROW1, 4);
+	}
+	return to;
+}
+
+static void make_table(u32 fdes_len)
+{
+	u8 *to, *rows, *all_rows;
+	unsigned long i;
+
+	build.nr_funcs = functions;
+	to = sframe_build_header(&build, file_mem + TABLE_OFF, fdes_len);
+	all_rows = to + fdes_len;
+	rows = all_rows;
+	for (i = 0; i < functions; i++) {
+		const struct shape *shape = &shapes[i % SHAPES];
+
+		to = put_fde(to, to - file_mem, i, rows - all_rows);
+		memcpy(rows, shape->rows, shape->rows_len);
+		rows += shape->rows_len;
+	}
+}
+
+static void make_headers(u64 table_len)
+{
+	Elf64_Ehdr ehdr = {
+		.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
+			     ELFDATA2LSB, EV_CURRENT },
+		.e_type = ET_DYN,
+		.e_machine = EM_X86_64,
+		.e_version = EV_CURRENT,
+		.e_phoff = sizeof(ehdr),
+		.e_ehsize = sizeof(ehdr),
+		.e_phentsize = sizeof(Elf64_Phdr),
+		.e_phnum = 3,
+	};
+	u64 text_len = functions * FUNC_LEN;
+	Elf64_Phdr phdrs[] = {
+		{ .p_type = PT_LOAD, .p_flags = PF_R, .p_align = PAGE,
+		  .p_filesz = text_off, .p_memsz = text_off },
+		{ .p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_align = PAGE,
+		  .p_offset = text_off, .p_vaddr = text_off,
+		  .p_filesz = text_len, .p_memsz = text_len },
+		{ .p_type = PT_GNU_SFRAME, .p_flags = PF_R, .p_align = 8,
+		  .p_offset = TABLE_OFF, .p_vaddr = TABLE_OFF,
+		  .p_filesz = table_len, .p_memsz = table_len },
+	};
+
+	memcpy(file_mem, &ehdr, sizeof(ehdr));
+	memcpy(file_mem + sizeof(ehdr), phdrs, sizeof(phdrs));
+}
+
+static void make_file(void)
+{
+	u32 fdes_len = functions * (version == 2 ? 20 : 16), i;
+	u64 table_len;
+
+	make_shapes();
+	build.rows_len = 0;
+	build.nr_rows = 0;
+	for (i = 0; i < functions; i++) {
+		build.rows_len += shapes[i % SHAPES].rows_len;
+		build.nr_rows += shapes[i % SHAPES].num_rows;
+	}
+	table_len = SFRAME_BUILD_HEADER + fdes_len + (u64)build.rows_len;
+	text_off = (TABLE_OFF + table_len + PAGE - 1) & -PAGE;
+	file_len = (text_off + functions * FUNC_LEN + PAGE - 1) & -PAGE;
+
+	file = memfd_create("library", 0);
+	if (file < 0 || ftruncate(file, file_len))
+		err(1, "memfd of %llu bytes", (unsigned long long)file_len);
+	file_mem = mmap(NULL, file_len, PROT_READ | PROT_WRITE, MAP_SHARED,
+			file, 0);
+	if (file_mem == MAP_FAILED)
+		err(1, "mmap");
+	make_headers(table_len);
+	make_table(fdes_len);
+}
+
+static void map_part(u64 addr, u64 len, int prot, u64 off)
+{
+	volatile u8 *mem = mmap((void *)addr, len, prot,
+				MAP_PRIVATE | MAP_FIXED_NOREPLACE, file, off);
+
+	if (mem != (u8 *)addr)
+		err(1, "mmap at %#llx", (unsigned long long)addr);
+	/* A loader has been at the headers. */
+	(void)*mem;
+}
+
+static void map_libraries(void)
+{
+	unsigned long i;
+
+	for (i = 0; i < libraries; i++) {
+		u64 addr = LIBRARIES + i * file_len;
+
+		map_part(addr, text_off, PROT_READ, 0);
+		map_part(addr + text_off, file_len - text_off,
+			 PROT_READ | PROT_EXEC, text_off);
+	}
+}
+
+static void unmap_libraries(void)
+{
+	munmap((void *)LIBRARIES, libraries * file_len);
+}
+
+static u64 function_at(unsigned long nr)
+{
+	/* Far apart, and each in turn: neither 2 nor 5 divides the factor. */
+	unsigned long i = nr * 618037 % functions;
+
+	memcpy(file_mem + func_off(i), shapes[i % SHAPES].code, FUNC_LEN);
+	return LIBRARIES + nr % libraries * file_len + func_off(i);
+}
+
+/* Call site @nr, all of the first SITES * functions are others. */
+static u64 site_at(unsigned long nr)
+{
+	unsigned long i = nr * 618037 % functions;
+
+	return function_at(nr) + site_off(&shapes[i % SHAPES],
+					  (nr + nr / functions) % SITES);
+}
+
+void run_chain(const struct link *first_link, u64 function);
+void leaf(void);
+
+/* run_chain() calls a function with a chain, whose end is leaf(). */
+asm(".pushsection .text\n"
+	"run_chain:\n"
+	"	push	%rbp\n"
+	"	mov	%rsp, %rbp\n"
+	"	push	%rbx\n"
+	"	mov	%rdi, %rbx\n"
+	"	call	*%rsi\n"
+	"	pop	%rbx\n"
+	"	pop	%rbp\n"
+	"	ret\n"
+	/* getppid(). The time stamp counter counts instructions, too. */
+	"leaf:\n"
+	"	push	%rbp\n"
+	"	mov	%rsp, %rbp\n"
+	"	rdtsc\n"
+	"	mov	%eax, %esi\n"
+	"	mov	$110, %eax\n"
+	"	syscall\n"
+	"	rdtsc\n"
+	"	sub	%esi, %eax\n"
+	"	mov	%eax, cost(%rip)\n"
+	"	pop	%rbp\n"
+	"	ret\n"
+	".popsection\n");
+
+static void make_chain(int depth, unsigned long first_site)
+{
+	int i;
+
+	chain_start = function_at(first_site);
+	for (i = 0; i < depth; i++) {
+		chain[i].site = site_at(first_site + i);
+		chain[i].callee = i + 1 < depth ?
+				  function_at(first_site + i + 1) : (u64)leaf;
+		/* Behind a call of three bytes */
+		returns[i] = chain[i].site + 3;
+	}
+}
+
+/* Removing a table, any table, makes cached rules worthless. */
+static void flush_rules(void)
+{
+	u64 start = (u64)flush_mem, text = start + PAGE / 2;
+
+	if (prctl(PR_ADD_SFRAME, start, text, text, start + PAGE) ||
+	    prctl(PR_REMOVE_SFRAME, start, 0, 0, 0))
+		err(1, "PR_ADD_SFRAME, PR_REMOVE_SFRAME");
+}
+
+static void prepare_flush(void)
+{
+	u32 len;
+
+	flush_mem = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (flush_mem == MAP_FAILED)
+		err(1, "mmap");
+	/* No functions */
+	sframe_build_init(&build, 3, true, (u64)flush_mem);
+	len = sframe_build_finish(&build);
+	memcpy(flush_mem, build.mem, len);
+}
+
+static void open_event(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_TRACEPOINT,
+		.size = sizeof(attr),
+		.config = tracepoint(),
+		.sample_period = 1,
+		.sample_type = PERF_SAMPLE_CALLCHAIN,
+		.exclude_callchain_kernel = 1,
+	};
+
+	*ATTR_BITS(&attr) |= DEFER_CALLCHAIN | DEFER_OUTPUT;
+	event = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+	if (event < 0)
+		err(1, "perf_event_open");
+	if (ioctl(event, PERF_EVENT_IOC_SET_FILTER, GETPPID_ONLY))
+		err(1, "PERF_EVENT_IOC_SET_FILTER");
+	ring = mmap(NULL, (RING_PAGES + 1) * PAGE, PROT_READ | PROT_WRITE,
+		    MAP_SHARED, event, 0);
+	if (ring == MAP_FAILED)
+		err(1, "mmap of the ring buffer");
+}
+
+static u64 ring_word(u64 at)
+{
+	return *(u64 *)((u8 *)ring + ring->data_offset + at % ring->data_size);
+}
+
+/* There must be one record, with all frames of the chain behind the leaf. */
+static void check_record(int depth)
+{
+	u64 at, head = ring->data_head;
+	unsigned int records = 0;
+	int i;
+
+	for (at = ring->data_tail; at < head; at += ring_word(at) >> 48) {
+		if ((u32)ring_word(at) != RECORD_DEFERRED)
+			continue;
+		records++;
+		if (ring_word(at + 16) < (u64)depth + 2)
+			errx(1, "%llu of %d frames",
+			     (unsigned long long)ring_word(at + 16), depth + 2);
+		for (i = 0; i < depth; i++) {
+			if (ring_word(at + 32 + 8 * i) != returns[depth - 1 - i])
+				errx(1, "frame %d is %#llx, not %#llx", i + 1,
+				     (unsigned long long)ring_word(at + 32 + 8 * i),
+				     (unsigned long long)returns[depth - 1 - i]);
+		}
+	}
+	if (records != 1)
+		errx(1, "%u records", records);
+	ring->data_tail = head;
+}
+
+static u64 sample(int depth)
+{
+	run_chain(chain, chain_start);
+	check_record(depth);
+	return cost;
+}
+
+static int compare(const void *a, const void *b)
+{
+	u64 x = *(const u64 *)a, y = *(const u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The median: some rounds have an interrupt in them. */
+static u64 measure(int depth, bool cold)
+{
+	u64 costs[ROUNDS];
+	int pass, round;
+
+	/* The first time for page faults */
+	for (pass = 0; pass < 2; pass++) {
+		for (round = 0; round < ROUNDS; round++) {
+			if (cold)
+				flush_rules();
+			make_chain(depth, cold ? round * depth : 0);
+			costs[round] = sample(depth);
+		}
+	}
+	qsort(costs, ROUNDS, sizeof(costs[0]), compare);
+	return costs[ROUNDS / 2];
+}
+
+static void measure_libraries(void)
+{
+	u64 first, warm, warm1, cold, cold1;
+
+	map_libraries();
+
+	make_chain(DEPTH, 0);
+	first = sample(DEPTH);
+	warm = measure(DEPTH, false);
+	warm1 = measure(1, false);
+	cold = measure(DEPTH, true);
+	cold1 = measure(1, true);
+	printf("%u %lu %lu %llu %llu %llu %llu %llu\n", version, functions,
+	       libraries, (unsigned long long)warm1, (unsigned long long)warm,
+	       (unsigned long long)cold1, (unsigned long long)cold,
+	       (unsigned long long)first);
+	fflush(stdout);
+
+	unmap_libraries();
+}
+
+int main(int argc, char **argv)
+{
+	static const unsigned long numbers[] = { 10, 1000, 1000000 };
+	static const unsigned long maps[] = { 1, 30, 300 };
+	unsigned int i, j;
+
+	prepare_flush();
+	open_event();
+	for (argv++; --argc; argv++) {
+		version = atoi(*argv);
+		for (i = 0; i < ARRAY_SIZE(numbers); i++) {
+			functions = numbers[i];
+			make_file();
+			for (j = 0; j < ARRAY_SIZE(maps); j++) {
+				libraries = maps[j];
+				measure_libraries();
+			}
+			munmap(file_mem, file_len);
+			close(file);
+		}
+	}
+	return 0;
+}
