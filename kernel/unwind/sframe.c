@@ -8,11 +8,13 @@
  * the attribute, in front of the rows.
  *
  * All of it is the work of whoever owns the memory. Numbers are read once into
- * locals, and checked where they are used. Addresses are sums modulo 2^64 of
- * what the table says: nonsense gives a nonsensical address, which does not
- * match, or is outside of the bounds that it is checked against before
- * something is read there. Masking user pointers is part of reading them, for
- * the sake of speculation, as are indices into what has been read.
+ * locals, and checked where they are used. Addresses of code are sums modulo
+ * 2^64 of what the table says: nonsense gives a nonsensical address, which does
+ * not match. Addresses of the table are checked: against its bounds before
+ * something is read there, and these against those of user memory before the
+ * table is used. A CPU that speculates past a check of them adds some 32-bit
+ * numbers to an address of user memory. That does not make one of the kernel,
+ * so there is nothing to mask.
  *
  * The functions that read take a constant @how: what the memory is and, where
  * it matters for speed, what the table is. So there are several decoders in the
@@ -24,11 +26,9 @@
 #ifdef __KERNEL__
 #include <kunit/visibility.h>
 #include <linux/bits.h>
-#include <linux/build_bug.h>
 #include <linux/limits.h>
 #include <linux/log2.h>
 #include <linux/minmax.h>
-#include <linux/nospec.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/string.h>
@@ -62,11 +62,12 @@
 #define SFRAME_INFO_PCMASK	0x10
 #define SFRAME_INFO_SIGNAL	0x80
 #define SFRAME_V2_INFO		(SFRAME_INFO_ROW_TYPE | SFRAME_INFO_PCMASK)
-#define SFRAME_V3_INFO		(SFRAME_V2_INFO | SFRAME_INFO_SIGNAL)
+#define SFRAME_V3_INFO		(SFRAME_V2_INFO | SFRAME_INFO_SIGNAL | \
+				 SFRAME_INFO_FLEX)
 
 /* Second info byte: the type of the function's rows, bits above it are unused */
-#define SFRAME_INFO2_DEFAULT	0
-#define SFRAME_INFO2_FLEX	1
+#define SFRAME_INFO_TYPE	0xff00
+#define SFRAME_INFO_FLEX	0x0100
 
 /* Info byte of a row */
 #define SFRAME_ROW_SP		0x01
@@ -82,15 +83,8 @@
 #define SFRAME_CTL_UNUSED	0x4
 #define SFRAME_CTL_REG_SHIFT	3
 
-/* Start, info byte and words: the largest row that can be passed over */
-#define SFRAME_MAX_ROW_LEN	(4 + 1 + 15 * 4)
-
-/* First read of rows: most functions need no other. */
-#define SFRAME_FIRST_CHUNK	64
-/* The others: the row found, which is kept, and all of the next */
-#define SFRAME_CHUNK		192
-/* Four bytes are loaded where one or two are meant. */
-#define SFRAME_CHUNK_PAD	4
+/* A rule has no more words than these: control and offset for CFA, RA and FP. */
+#define SFRAME_MAX_WORDS	6
 
 /* Bits of @how. The memory is that of current, not a buffer: */
 #define SFRAME_USER		0x1
@@ -105,18 +99,22 @@ struct sframe_func {
 	u32	size;
 	u32	rows_off;
 	u32	num_rows;
-	u8	info;
-	u8	info2;
+	u16	info;		/* the second info byte is the upper one */
 	u8	rep_size;
 };
 
-/* Bytes of the rows, and the place in them */
+/* The rows of a function: some at least of the bytes in [at, end) */
 struct sframe_rows {
-	u64		addr;		/* of bytes[0] */
-	u64		end;		/* behind all the table's rows */
-	unsigned int	len;		/* valid bytes */
-	unsigned int	at;		/* next one to decode */
-	u8		bytes[SFRAME_CHUNK + SFRAME_CHUNK_PAD];
+	u64		at;
+	u64		end;		/* of all the table's rows */
+	unsigned int	left;		/* how many of them may be looked at */
+};
+
+/* A row, as it was read */
+struct sframe_row {
+	u64		words[SFRAME_MAX_WORDS * sizeof(u32) / sizeof(u64)];
+	u32		pad;		/* four bytes are loaded for any word */
+	u8		info;
 };
 
 /* Words of a row that have not been looked at yet */
@@ -139,7 +137,7 @@ static __always_inline bool sframe_killed_user(void)
 /* Between begin and end, user memory can be read, and no function called. */
 static __always_inline void sframe_begin_user(void)
 {
-	/* Only opens the window: addresses are masked one by one. */
+	/* Only opens the window: addresses are those of a checked table. */
 	(void)masked_user_access_begin((void __user *)NULL);
 }
 
@@ -148,29 +146,30 @@ static __always_inline void sframe_end_user(void)
 	user_access_end();
 }
 
-static __always_inline u64 sframe_mask_user(u64 addr)
+static __always_inline bool sframe_in_user(u64 addr, u64 len)
+{
+	return access_ok((void __user *)(unsigned long)addr, len);
+}
+
+static __always_inline bool
+sframe_get_user(u64 addr, const unsigned int size, u64 *val)
 {
 	const void __user *ptr = (void __user *)(unsigned long)addr;
 
-	return (__force unsigned long)mask_user_address(ptr);
-}
-
-static __always_inline bool sframe_get_u32_user(u64 addr, u32 *val)
-{
-	const u32 __user *ptr = (void __user *)(unsigned long)addr;
-
-	unsafe_get_user(*val, ptr, fault);
-	return true;
-fault:
-	return false;
-}
-
-static __always_inline bool sframe_get_u64_user(u64 addr, u64 *val)
-{
-	const u64 __user *ptr = (void __user *)(unsigned long)addr;
-
-	unsafe_get_user(*val, ptr, fault);
-	return true;
+	switch (size) {
+	case 1:
+		unsafe_get_user(*val, (const u8 __user *)ptr, fault);
+		return true;
+	case 2:
+		unsafe_get_user(*val, (const u16 __user *)ptr, fault);
+		return true;
+	case 4:
+		unsafe_get_user(*val, (const u32 __user *)ptr, fault);
+		return true;
+	default:
+		unsafe_get_user(*val, (const u64 __user *)ptr, fault);
+		return true;
+	}
 fault:
 	return false;
 }
@@ -181,15 +180,6 @@ sframe_copy_user(void *to, u64 addr, unsigned int len)
 	const u8 __user *from = (void __user *)(unsigned long)addr;
 	unsigned int i = 0;
 
-	for (; len - i >= 4 * sizeof(u64); i += 4 * sizeof(u64)) {
-		u64 __user *words = (u64 __user *)(from + i);
-		u64 *vals = to + i;
-
-		unsafe_get_user(vals[0], words, fault);
-		unsafe_get_user(vals[1], words + 1, fault);
-		unsafe_get_user(vals[2], words + 2, fault);
-		unsafe_get_user(vals[3], words + 3, fault);
-	}
 	for (; len - i >= sizeof(u64); i += sizeof(u64))
 		unsafe_get_user(*(u64 *)(to + i), (u64 __user *)(from + i), fault);
 	for (; i < len; i++)
@@ -204,9 +194,13 @@ fault:
 static inline bool sframe_killed_user(void) { return false; }
 static inline void sframe_begin_user(void) { }
 static inline void sframe_end_user(void) { }
-static inline u64 sframe_mask_user(u64 addr) { return addr; }
-static inline bool sframe_get_u32_user(u64 addr, u32 *val) { return false; }
-static inline bool sframe_get_u64_user(u64 addr, u64 *val) { return false; }
+static inline bool sframe_in_user(u64 addr, u64 len) { return false; }
+static inline bool
+sframe_get_user(u64 addr, const unsigned int size, u64 *val)
+{
+	return false;
+}
+
 static inline bool sframe_copy_user(void *to, u64 addr, unsigned int len)
 {
 	return false;
@@ -241,42 +235,21 @@ static __always_inline void sframe_end(const int how)
 		sframe_end_user();
 }
 
-/*
- * What an address has to pass before anything is read there, or a little way
- * up from there: user memory does not end without a gap.
- */
-static __always_inline u64 sframe_mask(const int how, u64 addr)
-{
-	return how & SFRAME_USER ? sframe_mask_user(addr) : addr;
-}
-
+/* A number of @size bytes, which is 1, 2, 4 or 8 and a constant. */
 static __always_inline bool
-sframe_get_u32(const int how, const struct sframe_buf *buf, u64 addr, u32 *val)
+sframe_get(const int how, const struct sframe_buf *buf, u64 addr,
+	   const unsigned int size, u64 *val)
 {
 	const u8 *from;
 
 	if (how & SFRAME_USER)
-		return sframe_get_u32_user(addr, val);
+		return sframe_get_user(addr, size, val);
 
-	from = sframe_in_buf(buf, addr, sizeof(*val));
+	from = sframe_in_buf(buf, addr, size);
 	if (!from)
 		return false;
-	*val = get_unaligned_le32(from);
-	return true;
-}
-
-static __always_inline bool
-sframe_get_u64(const int how, const struct sframe_buf *buf, u64 addr, u64 *val)
-{
-	const u8 *from;
-
-	if (how & SFRAME_USER)
-		return sframe_get_u64_user(addr, val);
-
-	from = sframe_in_buf(buf, addr, sizeof(*val));
-	if (!from)
-		return false;
-	*val = get_unaligned_le64(from);
+	*val = 0;
+	memcpy(val, from, size);
 	return true;
 }
 
@@ -294,20 +267,6 @@ sframe_copy(const int how, const struct sframe_buf *buf, void *to, u64 addr,
 		return false;
 	memcpy(to, from, len);
 	return true;
-}
-
-/* One batch of bytes. @len is a constant where speed matters. */
-static __always_inline bool
-sframe_read(const int how, const struct sframe_buf *buf, void *to, u64 addr,
-	    unsigned int len)
-{
-	bool done;
-
-	sframe_begin(how);
-	done = sframe_copy(how, buf, to, sframe_mask(how, addr), len);
-	sframe_end(how);
-
-	return done;
 }
 
 static __always_inline u64 sframe_fde_len(const int how)
@@ -337,6 +296,7 @@ sframe_check_header(struct sframe_section *sec, const u8 *header)
 	sec->ra_off = (s8)header[6];
 	if (!sec->ra_off)
 		return SFRAME_BAD_RA;
+	sec->plain = sec->ra_off == -8 && !sec->fp_off;
 
 	return SFRAME_OK;
 }
@@ -349,7 +309,7 @@ static enum sframe_status
 sframe_check_ranges(struct sframe_section *sec, const u8 *header)
 {
 	u64 len = sec->end - sec->start;
-	u64 fdes, fres, fdes_len;
+	u64 fdes, fres, fdes_len, fde_len;
 
 	sec->num_fdes = get_unaligned_le32(header + 8);
 	sec->fre_len = get_unaligned_le32(header + 16);
@@ -358,14 +318,18 @@ sframe_check_ranges(struct sframe_section *sec, const u8 *header)
 	fdes = SFRAME_HEADER_LEN + header[7];
 	fres = fdes + get_unaligned_le32(header + 24);
 	fdes += get_unaligned_le32(header + 20);
-	fdes_len = sec->num_fdes *
-		   sframe_fde_len(sec->version == 2 ? 0 : SFRAME_V3);
+	fde_len = sframe_fde_len(sec->version == 2 ? 0 : SFRAME_V3);
+	fdes_len = sec->num_fdes * fde_len;
 
 	if (fdes > len || fdes_len > len - fdes)
 		return SFRAME_BAD_INDEX_RANGE;
 	if (fres > len || sec->fre_len > len - fres)
 		return SFRAME_BAD_ROWS_RANGE;
 
+	/* Of nothing, nothing is looked at. */
+	sec->step = sec->num_fdes ? rounddown_pow_of_two((u64)sec->num_fdes) : 0;
+	sec->step *= fde_len;
+	sec->rest = fdes_len - sec->step;
 	sec->fdes = sec->start + fdes;
 	sec->fres = sec->start + fres;
 	return SFRAME_OK;
@@ -377,11 +341,20 @@ sframe_open(struct sframe_section *sec, const int how,
 {
 	u8 header[SFRAME_HEADER_LEN];
 	enum sframe_status status;
+	bool done;
 
 	if (sec->end < sec->start || sec->end - sec->start < sizeof(header))
 		return SFRAME_BAD_BOUNDS;
-	if (sframe_killed(how) ||
-	    !sframe_read(how, buf, header, sec->start, sizeof(header)))
+	if (how & SFRAME_USER &&
+	    !sframe_in_user(sec->start, sec->end - sec->start))
+		return SFRAME_FAULT;
+	if (sframe_killed(how))
+		return SFRAME_FAULT;
+
+	sframe_begin(how);
+	done = sframe_copy(how, buf, header, sec->start, sizeof(header));
+	sframe_end(how);
+	if (!done)
 		return SFRAME_FAULT;
 
 	status = sframe_check_header(sec, header);
@@ -390,53 +363,44 @@ sframe_open(struct sframe_section *sec, const int how,
 	return sframe_check_ranges(sec, header);
 }
 
-/* Start of the function whose index entry is at @addr, which is masked. */
+/* In a window: start of the function whose index entry is at @addr. */
 static __always_inline bool
 sframe_get_start(const struct sframe_section *sec, const int how,
 		 const struct sframe_buf *buf, u64 addr, u64 *start)
 {
-	u32 start32;
-
-	if (how & SFRAME_V3) {
-		if (!sframe_get_u64(how, buf, addr, start))
-			return false;
-	} else {
-		if (!sframe_get_u32(how, buf, addr, &start32))
-			return false;
-		*start = (s64)(s32)start32;
-	}
+	if (!sframe_get(how, buf, addr, how & SFRAME_V3 ? 8 : 4, start))
+		return false;
+	if (!(how & SFRAME_V3))
+		*start = (s64)(s32)*start;
 
 	*start += how & SFRAME_REL ? addr : sec->start;
 	return true;
 }
 
-/* The rest of it. */
+/* In a window: the entry. Version 3 has the rest of it in front of the rows. */
 static __always_inline bool
 sframe_get_func(const struct sframe_section *sec, const int how,
 		const struct sframe_buf *buf, u64 addr,
 		struct sframe_func *func)
 {
-	u64 size_off;
-	u32 info;
+	u64 val;
 
 	if (!sframe_get_start(sec, how, buf, addr, &func->start))
 		return false;
 
 	addr += how & SFRAME_V3 ? sizeof(u64) : sizeof(u32);
-	if (!sframe_get_u64(how, buf, addr, &size_off))
+	if (!sframe_get(how, buf, addr, 8, &val))
 		return false;
-	func->size = (u32)size_off;
-	func->rows_off = size_off >> 32;
+	func->size = (u32)val;
+	func->rows_off = val >> 32;
 	if (how & SFRAME_V3)
 		return true;
 
-	addr += sizeof(size_off);
-	if (!sframe_get_u32(how, buf, addr, &func->num_rows) ||
-	    !sframe_get_u32(how, buf, addr + sizeof(u32), &info))
+	if (!sframe_get(how, buf, addr + 8, 8, &val))
 		return false;
-	func->info = info;
-	func->info2 = SFRAME_INFO2_DEFAULT;
-	func->rep_size = info >> 8;
+	func->num_rows = (u32)val;
+	func->info = (u8)(val >> 32);
+	func->rep_size = val >> 40;
 	return true;
 }
 
@@ -445,7 +409,7 @@ static __always_inline bool
 sframe_probe(const struct sframe_section *sec, const int how,
 	     const struct sframe_buf *buf, u64 ip, u64 step, u64 *base)
 {
-	u64 next = sframe_mask(how, *base + step), start;
+	u64 next = *base + step, start;
 
 	if (!sframe_get_start(sec, how, buf, next, &start))
 		return false;
@@ -454,12 +418,23 @@ sframe_probe(const struct sframe_section *sec, const int how,
 	return true;
 }
 
+/* The same for half of @step, which is what @step becomes. */
+static __always_inline bool
+sframe_halve(const struct sframe_section *sec, const int how,
+	     const struct sframe_buf *buf, u64 ip, u64 *step, u64 *base)
+{
+	*step /= 2;
+	/* A shift of what is at hand is less than several of what once was. */
+	OPTIMIZER_HIDE_VAR(*step);
+	return sframe_probe(sec, how, buf, ip, *step, base);
+}
+
 /*
  * Find the last function that does not start behind @ip, or the first of all.
  *
  * Steps are powers of two: the first one splits the index into two such ranges,
  * which overlap. That leaves nothing but a shift to do for the next step, and
- * two of them are done at a time: this is where a lookup in a large table
+ * four of them are done at a time: this is where a lookup in a large table
  * spends its time. At most 33 entries are read.
  */
 static __always_inline bool
@@ -468,21 +443,20 @@ sframe_search(const struct sframe_section *sec, const int how,
 	      struct sframe_func *func)
 {
 	const u64 fde_len = sframe_fde_len(how);
-	u64 step = rounddown_pow_of_two((u64)sec->num_fdes) * fde_len;
-	u64 base = sec->fdes, rest = sec->num_fdes * fde_len - step;
+	u64 base = sec->fdes, step = sec->step;
 	bool done;
 
 	sframe_begin(how);
 
-	done = sframe_probe(sec, how, buf, ip, rest, &base);
-	step /= 2;
-	for (; done && step >= 2 * fde_len; step /= 4)
-		done = sframe_probe(sec, how, buf, ip, step, &base) &&
-		       sframe_probe(sec, how, buf, ip, step / 2, &base);
-	if (done && step >= fde_len)
-		done = sframe_probe(sec, how, buf, ip, step, &base);
+	done = sframe_probe(sec, how, buf, ip, sec->rest, &base);
+	while (done && step >= 16 * fde_len)
+		done = sframe_halve(sec, how, buf, ip, &step, &base) &&
+		       sframe_halve(sec, how, buf, ip, &step, &base) &&
+		       sframe_halve(sec, how, buf, ip, &step, &base) &&
+		       sframe_halve(sec, how, buf, ip, &step, &base);
+	while (done && step > fde_len)
+		done = sframe_halve(sec, how, buf, ip, &step, &base);
 
-	base = sframe_mask(how, base);
 	*entry = base;
 	done = done && sframe_get_func(sec, how, buf, base, func);
 	sframe_end(how);
@@ -511,7 +485,6 @@ sframe_check_order(const struct sframe_section *sec, const int how,
 	while (n) {
 		u64 addr = sec->fdes + (first + n / 2) * fde_len;
 
-		addr = sframe_mask(how, addr);
 		if (!sframe_get_start(sec, how, buf, addr, &start))
 			goto out;
 		if (start < low || start > high) {
@@ -564,7 +537,7 @@ sframe_step_back(const struct sframe_section *sec, const int how,
 		if (sframe_killed(how))
 			return SFRAME_FAULT;
 		sframe_begin(how);
-		entry = sframe_mask(how, entry - fde_len);
+		entry -= fde_len;
 		done = sframe_get_func(sec, how, buf, entry, func);
 		sframe_end(how);
 		if (!done)
@@ -600,152 +573,108 @@ sframe_find_func(const struct sframe_section *sec, const int how,
 }
 
 /*
- * There are not enough bytes to go past the next row. Read more, from the row
- * at @keep on, which becomes the first one.
+ * Bytes of a row's words, by their number and code in its info byte. A table,
+ * because each row takes a look at it that a lookup goes past. What is no code
+ * is beyond the end of any rows.
  */
-static __always_inline enum sframe_status
-sframe_refill(struct sframe_rows *rows, const int how,
-	      const struct sframe_buf *buf, unsigned int keep)
-{
-	u64 addr = rows->addr + keep;
-	u64 left = rows->end - addr;
+#define SFRAME_ROW_BITS(info)	(((info) >> 1) & 0x3f)
 
-	if (rows->end - rows->addr == rows->len)
-		return SFRAME_BAD_FUNC_ROWS;
-	if (sframe_killed(how))
-		return SFRAME_FAULT;
-
-	rows->addr = addr;
-	rows->len = min_t(u64, left, SFRAME_CHUNK);
-	if (!sframe_read(how, buf, rows->bytes, addr, rows->len))
-		return SFRAME_FAULT;
-	return SFRAME_OK;
-}
-
-static __always_inline enum sframe_status
-sframe_first_rows(const struct sframe_section *sec, const int how,
-		  const struct sframe_buf *buf, u32 off,
-		  struct sframe_rows *rows)
-{
-	bool done;
-
-	if (off > sec->fre_len)
-		return SFRAME_BAD_FUNC_ROWS;
-
-	rows->addr = sec->fres + off;
-	rows->end = sec->fres + sec->fre_len;
-	rows->at = 0;
-	rows->len = min(sec->fre_len - off, SFRAME_FIRST_CHUNK);
-	if (likely(rows->len == SFRAME_FIRST_CHUNK))
-		done = sframe_read(how, buf, rows->bytes, rows->addr,
-				   SFRAME_FIRST_CHUNK);
-	else
-		done = sframe_read(how, buf, rows->bytes, rows->addr, rows->len);
-
-	return done ? SFRAME_OK : SFRAME_FAULT;
-}
-
-/* Version 3 has it in front of the rows. */
-static enum sframe_status
-sframe_get_attr(struct sframe_rows *rows, struct sframe_func *func)
-{
-	const u8 *attr = rows->bytes;
-
-	if (rows->len < SFRAME_V3_ATTR_LEN)
-		return SFRAME_BAD_FUNC_ROWS;
-
-	func->num_rows = get_unaligned_le16(attr);
-	func->info = attr[2];
-	func->info2 = attr[3];
-	func->rep_size = attr[4];
-	rows->at = SFRAME_V3_ATTR_LEN;
-	return SFRAME_OK;
-}
+static const u32 sframe_words_len[] = {
+	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
+	0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60,
+	[SFRAME_ROW_CODE_NONE << 4 ... 0x3f] = U32_MAX,
+};
 
 /*
- * Go past rows until one starts behind @off. @at is the first one to look at,
- * then that one; @found the one before it. Looks at no more than @left rows,
- * and reduces it. Returns SFRAME_NONE if not all of a row is in @rows.
+ * In a window: go past rows until one starts behind @off. @words and @info are
+ * those of the row before it. @width is that of starts, and a constant.
  */
 static __always_inline enum sframe_status
-sframe_scan_rows(const struct sframe_rows *rows, unsigned int width, u32 off,
-		 unsigned int *at, unsigned int *found, u32 *last,
-		 unsigned int *left)
+sframe_scan_rows(const int how, const struct sframe_buf *buf,
+		 const unsigned int width, u32 off, struct sframe_rows *rows,
+		 u64 *words, u64 *info)
 {
-	unsigned int len = rows->len, row = *at, next;
-	/* An info byte must not be here or behind. */
-	unsigned int end = len > width ? len - width : 0;
-	u32 start, mask = GENMASK(width * 8 - 1, 0);
-	u8 info;
+	u64 at = rows->at, next, start, last = 0, val;
 
-	for (; *left; --*left) {
-		if (row >= end)
-			return SFRAME_NONE;
-		row = array_index_nospec(row, end);
-		start = get_unaligned_le32(rows->bytes + row) & mask;
-		if (start < *last)
-			return SFRAME_BAD_ROW_ORDER;
+	for (; rows->left; rows->left--) {
+		/* An info byte must be in it. */
+		if (at >= rows->end - width)
+			return SFRAME_BAD_FUNC_ROWS;
+		if (!sframe_get(how, buf, at, width, &start))
+			return SFRAME_FAULT;
 		if (start > off)
-			return SFRAME_OK;
+			break;
+		if (start < last)
+			return SFRAME_BAD_ROW_ORDER;
+		last = start;
 
-		info = rows->bytes[row + width];
-		if (SFRAME_ROW_CODE(info) == SFRAME_ROW_CODE_NONE)
-			return SFRAME_BAD_ROW;
-		next = row + width + 1;
-		next += SFRAME_ROW_WORDS(info) << SFRAME_ROW_CODE(info);
-		if (next > len)
-			return SFRAME_NONE;
+		at += width;
+		if (!sframe_get(how, buf, at++, 1, &val))
+			return SFRAME_FAULT;
+		next = at + sframe_words_len[SFRAME_ROW_BITS(val)];
+		if (next > rows->end)
+			return SFRAME_ROW_CODE(val) == SFRAME_ROW_CODE_NONE ?
+			       SFRAME_BAD_ROW : SFRAME_BAD_FUNC_ROWS;
 
-		*last = start;
-		*found = row;
-		*at = row = next;
+		*words = at;
+		*info = val;
+		at = next;
 	}
 	return SFRAME_OK;
 }
 
-/*
- * Find the last of a function's rows that does not start behind @off, and set
- * the place in @rows to its info byte.
- */
+/* In a window: the words at @addr of the row that was found. */
+static __always_inline bool
+sframe_get_words(const int how, const struct sframe_buf *buf, u64 addr,
+		 u64 end, struct sframe_row *row)
+{
+	u64 len = sframe_words_len[SFRAME_ROW_BITS(row->info)];
+
+	/* More bytes do no harm, as long as they are the table's. */
+	if (likely(len <= 8 && end - addr >= 8))
+		return sframe_get(how, buf, addr, 8, &row->words[0]);
+
+	len = min(len, sizeof(row->words));
+	return sframe_copy(how, buf, row->words, addr, len);
+}
+
+/* In a window: the last of a function's rows that does not start behind @off. */
 static __always_inline enum sframe_status
 sframe_find_row(const int how, const struct sframe_buf *buf,
 		struct sframe_rows *rows, const struct sframe_func *func,
-		u32 off, unsigned int *budget)
+		u32 off, struct sframe_row *row, unsigned int *budget)
 {
-	unsigned int type = func->info & SFRAME_INFO_ROW_TYPE;
-	unsigned int at = rows->at, found = at, limit, left, width;
+	unsigned int limit = min3(func->num_rows, SFRAME_MAX_ROWS, *budget);
+	u64 words = 0, info = 0;
 	enum sframe_status status;
-	u32 last = 0;
 
-	BUILD_BUG_ON(SFRAME_CHUNK < 2 * SFRAME_MAX_ROW_LEN);
-
-	width = 1 << array_index_nospec(type, SFRAME_MAX_ROW_TYPE + 1);
-	limit = min3(func->num_rows, SFRAME_MAX_ROWS, *budget);
-	left = limit;
-	while (true) {
-		status = sframe_scan_rows(rows, width, off, &at, &found, &last,
-					  &left);
-		if (likely(status != SFRAME_NONE))
-			break;
-		/* From the row found on, which thereby becomes the first */
-		status = sframe_refill(rows, how, buf, found);
-		if (status != SFRAME_OK)
-			break;
-		at -= found;
-		found = 0;
+	rows->left = limit;
+	switch (func->info & SFRAME_INFO_ROW_TYPE) {
+	case 0:
+		status = sframe_scan_rows(how, buf, 1, off, rows, &words, &info);
+		break;
+	case 1:
+		status = sframe_scan_rows(how, buf, 2, off, rows, &words, &info);
+		break;
+	default:
+		status = sframe_scan_rows(how, buf, 4, off, rows, &words, &info);
+		break;
 	}
 
 	/* What was looked at for nothing counts too. */
-	*budget -= limit - left;
+	*budget -= limit - rows->left;
 	if (status != SFRAME_OK)
 		return status;
-	if (!left && limit < func->num_rows)
+	if (!rows->left && limit < func->num_rows)
 		return SFRAME_BUDGET;
 	/* No row at all, or even the first one starts behind @off */
-	if (left == limit)
+	if (rows->left == limit)
 		return SFRAME_NONE;
 
-	rows->at = found + width;
+	row->info = info;
+	if (!sframe_get_words(how, buf, words, rows->end, row))
+		return SFRAME_FAULT;
 	return SFRAME_OK;
 }
 
@@ -791,16 +720,12 @@ sframe_default_row(const struct sframe_section *sec, u8 info,
 		saved = true;
 	}
 
-	rule->cfa.off = cfa;
-	rule->cfa.where = SFRAME_REG;
-	rule->cfa.reg = info & SFRAME_ROW_SP ? SFRAME_REG_SP : SFRAME_REG_FP;
-	rule->ra.off = sec->ra_off;
-	rule->ra.where = SFRAME_CFA_DEREF;
-	rule->ra.reg = 0;
-	rule->fp.off = fp;
-	rule->fp.where = saved ? SFRAME_CFA_DEREF : SFRAME_SAME;
-	rule->fp.reg = 0;
-	rule->outermost = false;
+	*rule = (struct sframe_rule) {
+		.cfa = { cfa, SFRAME_REG, info & SFRAME_ROW_SP ? SFRAME_REG_SP :
+								 SFRAME_REG_FP },
+		.ra = { sec->ra_off, SFRAME_CFA_DEREF },
+		.fp = { fp, saved ? SFRAME_CFA_DEREF : SFRAME_SAME },
+	};
 	return SFRAME_OK;
 }
 
@@ -865,98 +790,167 @@ sframe_flex_row(const struct sframe_section *sec, struct sframe_words *words,
 	return words->left ? SFRAME_BAD_ROW : SFRAME_OK;
 }
 
-/*
- * The row whose info byte is next. It may have been read anew since it was
- * found, see sframe_refill(): nothing is known of it but where it starts.
- */
 static enum sframe_status
 sframe_decode_row(const struct sframe_section *sec,
-		  const struct sframe_func *func,
-		  const struct sframe_rows *rows, struct sframe_rule *rule)
+		  u16 func_info, const struct sframe_row *row,
+		  struct sframe_rule *rule)
 {
+	unsigned int code = SFRAME_ROW_CODE(row->info);
 	enum sframe_status status;
 	struct sframe_words words;
-	unsigned int len, left;
-	u8 info;
 
-	info = rows->bytes[rows->at];
-	if (SFRAME_ROW_CODE(info) == SFRAME_ROW_CODE_NONE ||
-	    info & SFRAME_ROW_MANGLED_RA)
+	if (row->info & SFRAME_ROW_MANGLED_RA)
 		return SFRAME_BAD_ROW;
-	len = SFRAME_ROW_WORDS(info) << SFRAME_ROW_CODE(info);
-	left = rows->len - rows->at;
-	if (len >= left)
-		return SFRAME_BAD_FUNC_ROWS;
-	/* No words rather than those that are not there */
-	info &= array_index_mask_nospec(len, left);
-	words.at = rows->bytes + rows->at + 1;
-	words.left = SFRAME_ROW_WORDS(info);
-	words.size = 1 << SFRAME_ROW_CODE(info);
+
+	words.at = (const u8 *)row->words;
+	words.left = SFRAME_ROW_WORDS(row->info);
+	words.size = 1 << code;
 	words.shift = 32 - 8 * words.size;
 	if (!words.left) {
 		sframe_outermost_rule(rule);
 		return SFRAME_OK;
 	}
+	if (words.left > SFRAME_MAX_WORDS)
+		return SFRAME_BAD_ROW;
 
-	if (func->info2 == SFRAME_INFO2_FLEX)
+	if (func_info & SFRAME_INFO_FLEX)
 		status = sframe_flex_row(sec, &words, rule);
 	else
-		status = sframe_default_row(sec, info, &words, rule);
+		status = sframe_default_row(sec, row->info, &words, rule);
 
-	rule->signal = func->info & SFRAME_INFO_SIGNAL;
+	rule->signal = func_info & SFRAME_INFO_SIGNAL;
 	return status;
 }
 
+/*
+ * The same for most rows, which come to a word: those of ordinary functions in
+ * an ordinary table with the offset of the CFA, or that and the one of the FP. 0
+ * if the row is another one.
+ */
+static __always_inline u64
+sframe_row_word(const struct sframe_section *sec,
+		const struct sframe_func *func, const struct sframe_row *row)
+{
+	unsigned int nr = SFRAME_ROW_WORDS(row->info);
+	unsigned int bits = 8 << SFRAME_ROW_CODE(row->info);
+	u64 word = SFRAME_WORD_VALID;
+	s64 cfa, fp;
+
+	if (!sec->plain || func->info > SFRAME_MAX_ROW_TYPE ||
+	    row->info & SFRAME_ROW_MANGLED_RA || nr - 1 > 1)
+		return 0;
+
+	if (nr == 2) {
+		fp = (s64)(row->words[0] << (64 - 2 * bits)) >> (64 - bits);
+		/* 0 would stand for "in its register". */
+		if (!fp || fp != (s16)fp)
+			return 0;
+		word |= (u64)(u16)fp << 16;
+	}
+	cfa = (s64)(row->words[0] << (64 - bits)) >> (64 - bits);
+	if (!(row->info & SFRAME_ROW_SP))
+		word |= SFRAME_WORD_USE_FP;
+	return word | (u64)cfa << 32;
+}
+
 /* Does the decoder know all about functions like this one? */
-static enum sframe_status
+static __always_inline enum sframe_status
 sframe_check_func(const struct sframe_section *sec,
 		  const struct sframe_func *func)
 {
-	u8 known = sec->version == 2 ? SFRAME_V2_INFO : SFRAME_V3_INFO;
+	u16 known = sec->version == 2 ? SFRAME_V2_INFO : SFRAME_V3_INFO;
 
 	if ((func->info & SFRAME_INFO_ROW_TYPE) > SFRAME_MAX_ROW_TYPE)
 		return SFRAME_BAD_ROW_TYPE;
-	if (func->info & ~known || func->info2 > SFRAME_INFO2_FLEX)
+	if (func->info & ~known)
 		return SFRAME_UNSUPPORTED;
 	if (func->info & SFRAME_INFO_PCMASK && !func->rep_size)
 		return SFRAME_BAD_REP_SIZE;
 	return SFRAME_OK;
 }
 
-/* What applies at @off in @func, whose rows, or attribute, are in @rows. */
+/* In a window: what version 3 has in front of the rows. */
+static __always_inline enum sframe_status
+sframe_get_attr(const int how, const struct sframe_buf *buf,
+		struct sframe_rows *rows, struct sframe_func *func)
+{
+	u64 attr;
+
+	if (rows->end - rows->at < SFRAME_V3_ATTR_LEN)
+		return SFRAME_BAD_FUNC_ROWS;
+	if (!sframe_get(how, buf, rows->at, 4, &attr))
+		return SFRAME_FAULT;
+
+	func->num_rows = (u16)attr;
+	func->info = attr >> 16;
+	/* Of use to few of them */
+	if (unlikely(func->info & SFRAME_INFO_PCMASK)) {
+		if (!sframe_get(how, buf, rows->at + 4, 1, &attr))
+			return SFRAME_FAULT;
+		func->rep_size = attr;
+	}
+	rows->at += SFRAME_V3_ATTR_LEN;
+	return SFRAME_OK;
+}
+
+/* Of the function found, the row that applies at @off, in one window. */
+static __always_inline enum sframe_status
+sframe_read_row(const struct sframe_section *sec, const int how,
+		const struct sframe_buf *buf, struct sframe_func *func,
+		u32 off, struct sframe_row *row, unsigned int *budget)
+{
+	enum sframe_status status = SFRAME_OK;
+	struct sframe_rows rows;
+
+	if (func->rows_off > sec->fre_len)
+		return SFRAME_BAD_FUNC_ROWS;
+	rows.at = sec->fres + func->rows_off;
+	rows.end = sec->fres + sec->fre_len;
+
+	sframe_begin(how);
+	if (sec->version != 2)
+		status = sframe_get_attr(how, buf, &rows, func);
+
+	/* Nothing special about most functions */
+	if (unlikely(status == SFRAME_OK && func->info > SFRAME_MAX_ROW_TYPE)) {
+		sframe_end(how);
+		status = sframe_check_func(sec, func);
+		if (status == SFRAME_OK && func->info & SFRAME_INFO_PCMASK)
+			off %= func->rep_size;
+		sframe_begin(how);
+	}
+	if (status == SFRAME_OK)
+		status = sframe_find_row(how, buf, &rows, func, off, row,
+					 budget);
+	sframe_end(how);
+
+	return status;
+}
+
+/* What applies at @off in @func, whose index entry has been read. */
 static __always_inline enum sframe_status
 sframe_find_rule(const struct sframe_section *sec, const int how,
 		 const struct sframe_buf *buf, struct sframe_func *func,
-		 u32 off, struct sframe_rows *rows, struct sframe_rule *rule,
-		 unsigned int *budget)
+		 u32 off, struct sframe_rule *rule, unsigned int *budget)
 {
+	struct sframe_row row __uninitialized;
 	enum sframe_status status;
 
-	if (sec->version != 2) {
-		status = sframe_get_attr(rows, func);
-		if (status != SFRAME_OK)
-			return status;
-	}
-
-	/* Nothing special about most of them */
-	if (unlikely(func->info > SFRAME_MAX_ROW_TYPE || func->info2)) {
-		status = sframe_check_func(sec, func);
-		if (status != SFRAME_OK)
-			return status;
-		if (func->info & SFRAME_INFO_PCMASK)
-			off %= func->rep_size;
-	}
-
-	if (!func->num_rows && sec->version != 2 &&
-	    func->info2 == SFRAME_INFO2_DEFAULT) {
+	status = sframe_read_row(sec, how, buf, func, off, &row, budget);
+	if (status == SFRAME_OK) {
+		rule->word = sframe_row_word(sec, func, &row);
+		if (likely(rule->word))
+			return SFRAME_OK;
+		status = sframe_decode_row(sec, func->info, &row, rule);
+	} else if (status == SFRAME_NONE && !func->num_rows &&
+		   sec->version != 2 && !(func->info & SFRAME_INFO_TYPE)) {
 		sframe_outermost_rule(rule);
-		return SFRAME_OK;
+		status = SFRAME_OK;
 	}
 
-	status = sframe_find_row(how, buf, rows, func, off, budget);
-	if (status != SFRAME_OK)
-		return status;
-	return sframe_decode_row(sec, func, rows, rule);
+	if (status == SFRAME_OK)
+		sframe_rule_pack(rule, &rule->word);
+	return status;
 }
 
 /* Each of the four is a search of its own, without a test for which. */
@@ -982,7 +976,6 @@ sframe_find(const struct sframe_section *sec, const int how,
 	    unsigned int *budget)
 {
 	enum sframe_status status;
-	struct sframe_rows rows __uninitialized;
 	struct sframe_func func = { };
 
 	if (!sec->num_fdes || ip < sec->text_start || ip >= sec->text_end)
@@ -995,10 +988,7 @@ sframe_find(const struct sframe_section *sec, const int how,
 	if (func.start < sec->text_start)
 		return SFRAME_BAD_FUNC_RANGE;
 
-	status = sframe_first_rows(sec, how, buf, func.rows_off, &rows);
-	if (status != SFRAME_OK)
-		return status;
-	return sframe_find_rule(sec, how, buf, &func, ip - func.start, &rows, rule,
+	return sframe_find_rule(sec, how, buf, &func, ip - func.start, rule,
 				budget);
 }
 
@@ -1042,7 +1032,7 @@ enum sframe_status sframe_find_user(const struct sframe_section *sec, u64 ip,
 
 #if !defined(__KERNEL__) || IS_ENABLED(CONFIG_KUNIT)
 
-/* As their user memory relatives, for @buf. */
+/* As their user memory relatives, for @buf. All of the rule is filled in. */
 enum sframe_status sframe_open_buf(struct sframe_section *sec,
 				   const struct sframe_buf *buf)
 {
@@ -1055,7 +1045,12 @@ enum sframe_status sframe_find_buf(const struct sframe_section *sec, u64 ip,
 				   unsigned int *budget,
 				   const struct sframe_buf *buf)
 {
-	return sframe_find(sec, 0, buf, ip, rule, budget);
+	enum sframe_status status;
+
+	status = sframe_find(sec, 0, buf, ip, rule, budget);
+	if (status == SFRAME_OK)
+		sframe_rule_unpack(rule);
+	return status;
 }
 EXPORT_SYMBOL_IF_KUNIT(sframe_find_buf);
 

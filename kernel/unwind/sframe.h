@@ -50,6 +50,9 @@
  * @text_end:	Behind the last byte of it
  * @fdes:	Address of the function index
  * @fres:	Address of the rows
+ * @step:	Length of the largest part of the index that has as many entries
+ *		as a power of two, in bytes
+ * @rest:	Length of the others
  * @num_fdes:	Functions in the index; 0 is legal, nothing is found then
  * @fre_len:	Length of the rows in bytes
  * @ra_off:	Slot of the return address, relative to the CFA
@@ -58,6 +61,7 @@
  * @version:	Of the format: 2 or 3
  * @pcrel:	Function starts are relative to the field they are stored in, as
  *		opposed to @start
+ * @plain:	@ra_off and @fp_off are what is usual, -8 and 0
  *
  * The caller sets the first four, sframe_open_user() the others. All checks of
  * a lookup are against these, so they must not change while one is running.
@@ -69,12 +73,15 @@ struct sframe_section {
 	u64	text_end;
 	u64	fdes;
 	u64	fres;
+	u64	step;
+	u64	rest;
 	u32	num_fdes;
 	u32	fre_len;
 	s8	ra_off;
 	s8	fp_off;
 	u8	version;
 	bool	pcrel;
+	bool	plain;
 };
 
 /**
@@ -83,7 +90,8 @@ struct sframe_section {
  * @SFRAME_NONE:		No row covers the address
  * @SFRAME_UNSUPPORTED:		The function has a property that the format has
  *				left for later; others may do without it
- * @SFRAME_FAULT:		The table could not be read just now
+ * @SFRAME_FAULT:		The table could not be read just now, or is no
+ *				user memory
  * @SFRAME_BUDGET:		Too many rows to look through
  * @SFRAME_BAD_BOUNDS:		The memory given is too small for a header, or
  *				ends before it starts
@@ -175,6 +183,8 @@ struct sframe_loc {
  * @outermost:	There is no caller; the three above are SFRAME_UNDEFINED
  * @signal:	The frame was made by a signal: the return address is not one of
  *		a call but where the caller was interrupted
+ * @word:	The rule as sframe_rule_pack() makes it. If it is not 0, the
+ *		others need not be set; see sframe_rule_unpack()
  *
  * Values of registers other than SP and FP are known in the topmost frame only.
  */
@@ -184,6 +194,7 @@ struct sframe_rule {
 	struct sframe_loc	fp;
 	bool			outermost;
 	bool			signal;
+	u64			word;
 };
 
 /**
@@ -237,6 +248,30 @@ static inline s32 sframe_word_cfa_off(u64 word)
 static inline s32 sframe_word_fp_off(u64 word)
 {
 	return (s16)(word >> 16);
+}
+
+/**
+ * sframe_rule_unpack - Fill in a rule of which maybe nothing is set but the word
+ * @rule:	The rule
+ */
+static inline void sframe_rule_unpack(struct sframe_rule *rule)
+{
+	u64 word = rule->word;
+
+	if (!word)
+		return;
+	*rule = (struct sframe_rule) { .word = word };
+	rule->outermost = word & SFRAME_WORD_OUTERMOST;
+	if (rule->outermost)
+		return;
+
+	rule->cfa.off = sframe_word_cfa_off(word);
+	rule->cfa.where = SFRAME_REG;
+	rule->cfa.reg = word & SFRAME_WORD_USE_FP ? SFRAME_REG_FP : SFRAME_REG_SP;
+	rule->ra.off = -8;
+	rule->ra.where = SFRAME_CFA_DEREF;
+	rule->fp.off = sframe_word_fp_off(word);
+	rule->fp.where = rule->fp.off ? SFRAME_CFA_DEREF : SFRAME_SAME;
 }
 
 #endif /* _KERNEL_UNWIND_SFRAME_H */

@@ -59,7 +59,7 @@ static struct sframe_mm *sm_of(struct mm_struct *mm)
 
 static void sm_free(struct sframe_mm *sm)
 {
-	free_page((unsigned long)sm->cache);
+	free_pages((unsigned long)sm->cache, SFRAME_CACHE_ORDER);
 	kfree(sm);
 }
 
@@ -72,7 +72,8 @@ static struct sframe_mm *sm_alloc(gfp_t gfp)
 		return NULL;
 
 	/* An empty slot matches no user address: the first mix is not 0. */
-	sm->cache = (void *)get_zeroed_page(gfp);
+	sm->cache = (void *)__get_free_pages(gfp | __GFP_ZERO,
+					     SFRAME_CACHE_ORDER);
 	if (!sm->cache) {
 		kfree(sm);
 		return NULL;

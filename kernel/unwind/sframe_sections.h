@@ -97,7 +97,19 @@ struct sframe_slot {
 /* There is nothing to be found for this address, so the next method's turn. */
 #define SFRAME_WORD_NONE	(SFRAME_WORD_VALID | 0x8ULL)
 
-#define SFRAME_SLOTS		(PAGE_SIZE / sizeof(struct sframe_slot))
+/*
+ * A few times the depth of an ordinary stack, and as many ways as it takes to
+ * have all of the stack: what is walked again and again stays.
+ */
+#define SFRAME_WAYS		4
+#define SFRAME_CACHE_ORDER	2
+#define SFRAME_SETS		((PAGE_SIZE << SFRAME_CACHE_ORDER) / \
+				 sizeof(struct sframe_set))
+
+/* The rules of addresses that have the same sframe_set_index() */
+struct sframe_set {
+	struct sframe_slot	slots[SFRAME_WAYS];
+};
 
 /**
  * struct sframe_mm - The tables of an mm
@@ -112,8 +124,9 @@ struct sframe_slot {
  * @gen:	Changes when an entry goes. Read without the lock
  * @none:	An entry without table that is in use, or NULL: most programs need
  *		no other. Read under RCU
- * @cache:	A page of rules, by address. No lock: a slot that was read half
+ * @cache:	Rules by address, SFRAME_SETS. No lock: a slot that was read half
  *		before and half after a change does not match its tag
+ * @next_way:	Which slot of a set goes next, more or less. No lock
  */
 struct sframe_mm {
 	/* See above, and the table at the top for the entries. */
@@ -127,7 +140,8 @@ struct sframe_mm {
 	unsigned int			nr_added;
 	u64				gen;
 	struct sframe_entry __rcu	*none;
-	struct sframe_slot		*cache;
+	struct sframe_set		*cache;
+	unsigned int			next_way;
 };
 
 /**
@@ -170,9 +184,9 @@ static __always_inline u64 sframe_gen_mix(u64 gen)
 	return gen * GOLDEN_RATIO_64;
 }
 
-static __always_inline unsigned int sframe_slot_index(unsigned long pc)
+static __always_inline unsigned int sframe_set_index(unsigned long pc)
 {
-	return (pc ^ (pc >> 8)) % SFRAME_SLOTS;
+	return (pc ^ (pc >> 8)) % SFRAME_SETS;
 }
 
 /*

@@ -118,35 +118,54 @@ void unwind_user_sframe_end(struct unwind_user_state *state, unsigned int nr)
 		sframe_entry_put(state->sframe->entry);
 }
 
-/* What is known of an address: a word, or 0. */
-static u64 cache_get(const struct unwind_user_sframe *sframe, unsigned long pc)
+static __always_inline bool slot_has(const struct sframe_slot *slot, u64 *word,
+				     unsigned long pc, u64 mix)
 {
-	struct sframe_slot *slot = &sframe->sm->cache[sframe_slot_index(pc)];
-	u64 word = READ_ONCE(slot->word);
+	u64 tag;
 
-	if (READ_ONCE(slot->tag) != sframe_slot_tag(pc, word, sframe->mix))
-		return 0;
-	return word;
+	*word = READ_ONCE(slot->word);
+	tag = sframe_slot_tag(pc, *word, mix);
+	return READ_ONCE(slot->tag) == tag;
 }
 
+/* Is there a word for an address? */
+static __always_inline bool cache_get(const struct sframe_set *cache,
+				      unsigned long pc, u64 mix, u64 *word)
+{
+	const struct sframe_slot *slots = cache[sframe_set_index(pc)].slots;
+
+	/* No loop: that would be as long again as what is to be done. */
+	BUILD_BUG_ON(SFRAME_WAYS != 4);
+
+	return likely(slot_has(&slots[0], word, pc, mix)) ||
+	       slot_has(&slots[1], word, pc, mix) ||
+	       slot_has(&slots[2], word, pc, mix) ||
+	       slot_has(&slots[3], word, pc, mix);
+}
+
+/* The newest comes first, where it is found fast; any other has to go. */
 static void cache_set(const struct unwind_user_sframe *sframe,
 		      unsigned long pc, u64 word)
 {
-	struct sframe_slot *slot = &sframe->sm->cache[sframe_slot_index(pc)];
+	struct sframe_mm *sm = sframe->sm;
+	struct sframe_slot *slots = sm->cache[sframe_set_index(pc)].slots;
+	unsigned int way;
 
-	WRITE_ONCE(slot->word, word);
-	WRITE_ONCE(slot->tag, sframe_slot_tag(pc, word, sframe->mix));
+	/* If two have the same way, that is as good as any other. */
+	way = data_race(sm->next_way++) % SFRAME_WAYS;
+	WRITE_ONCE(slots[way].word, READ_ONCE(slots[0].word));
+	WRITE_ONCE(slots[way].tag, READ_ONCE(slots[0].tag));
+	WRITE_ONCE(slots[0].word, word);
+	WRITE_ONCE(slots[0].tag, sframe_slot_tag(pc, word, sframe->mix));
 }
 
 /*
  * Something could not be read. It is not worth trying again in this walk, and
  * too many of them could be somebody's way to keep the task busy.
  */
-static void note_fault(struct unwind_user_state *state, unsigned long start,
+static void note_fault(struct unwind_user_sframe *sframe, unsigned long start,
 		       unsigned long end)
 {
-	struct unwind_user_sframe *sframe = state->sframe;
-
 	set_none(sframe, start, end);
 	if (++sframe->faults < UNWIND_USER_MAX_FAULTS)
 		return;
@@ -156,24 +175,30 @@ static void note_fault(struct unwind_user_state *state, unsigned long start,
 	sframe->sm = NULL;
 }
 
-/* The entry for an address, or NULL. The reference belongs to the walk. */
-static const struct sframe_entry *
-find_entry(struct unwind_user_state *state, unsigned long pc)
+/* The entry for an address, or NULL, if it is not the one used last. */
+static noinline struct sframe_entry *
+find_other_entry(struct unwind_user_sframe *sframe, unsigned long pc)
 {
-	struct unwind_user_sframe *sframe = state->sframe;
 	unsigned long start, end;
-
-	unwind_user_sframe_sync(sframe);
-	if (sframe->entry && sframe_entry_has(sframe->entry, pc))
-		return sframe->entry;
 
 	sframe_entry_put(sframe->entry);
 	sframe->entry = sframe_entry_get(sframe->sm, pc);
 	if (!sframe->entry)
 		sframe->entry = sframe_discover(sframe->sm, pc, &start, &end);
 	if (!sframe->entry)
-		note_fault(state, start, end);
+		note_fault(sframe, start, end);
 	return sframe->entry;
+}
+
+/* The entry for an address, or NULL. The reference belongs to the walk. */
+static struct sframe_entry *
+find_entry(struct unwind_user_sframe *sframe, unsigned long pc)
+{
+	unwind_user_sframe_sync(sframe);
+	if (likely(sframe->entry && sframe_entry_has(sframe->entry, pc)))
+		return sframe->entry;
+
+	return find_other_entry(sframe, pc);
 }
 
 /* Registers other than SP and FP are known where the task left user space. */
@@ -277,6 +302,25 @@ static enum unwind_user_status next_by_rule(struct unwind_user_state *state,
 	return status;
 }
 
+/* The caller's registers, in one window; @fp stays as it is without @fp_off. */
+static bool read_frame(unsigned long cfa, s32 fp_off, unsigned long *ra,
+		       unsigned long *fp)
+{
+	const void __user *from = (const void __user *)(cfa - sizeof(u64));
+
+	from = masked_user_access_begin(from);
+	unsafe_get_user(*ra, (const u64 __user *)from, fault);
+	if (fp_off) {
+		from = mask_user_address((const void __user *)(cfa + fp_off));
+		unsafe_get_user(*fp, (const u64 __user *)from, fault);
+	}
+	user_access_end();
+	return true;
+fault:
+	user_access_end();
+	return false;
+}
+
 /* The same by an ordinary rule. */
 static enum unwind_user_status next_by_word(struct unwind_user_state *state,
 					    u64 word)
@@ -292,67 +336,73 @@ static enum unwind_user_status next_by_word(struct unwind_user_state *state,
 	if (!cfa_ok(state, cfa))
 		return UNWIND_USER_CORRUPT;
 
-	if (get_user(ra, (unsigned long __user *)(cfa - sizeof(u64))))
-		return UNWIND_USER_FAULT;
-	if (fp_off && get_user(fp, (unsigned long __user *)(cfa + fp_off)))
+	if (!read_frame(cfa, fp_off, &ra, &fp))
 		return UNWIND_USER_FAULT;
 
 	return unwind_user_to_caller(state, cfa, fp, ra, cfa - sizeof(u64));
 }
 
-/* There is a table. */
-static enum unwind_user_status next_by_table(struct unwind_user_state *state,
-					     struct sframe_entry *entry,
-					     unsigned long pc)
+/*
+ * Look a rule up in the table for an address, which the cache does not know.
+ * Returns false if there is none. What can be kept is in the cache then, or the
+ * walk knows not to ask again; @rule is for what cannot.
+ */
+static bool look_up(struct unwind_user_sframe *sframe, unsigned long pc,
+		    struct sframe_rule *rule)
 {
-	struct unwind_user_sframe *sframe = state->sframe;
 	enum sframe_status status;
-	struct sframe_rule rule;
-	u64 word;
+	struct sframe_entry *entry;
 
-	status = sframe_find_user(&entry->sec, pc, &rule, &sframe->budget);
-	if (sframe_is_bad(status)) {
-		sframe_entry_bad(sframe->sm, entry, status);
-		return UNWIND_USER_NO_ANSWER;
-	}
+	entry = find_entry(sframe, pc);
+	if (!entry)
+		return false;
 
-	switch (status) {
-	case SFRAME_OK:
-		if (!sframe_rule_pack(&rule, &word))
-			return next_by_rule(state, &rule);
-		cache_set(sframe, pc, word);
-		return next_by_word(state, word);
-	case SFRAME_FAULT:
-		if (unwind_user_killed())
-			return UNWIND_USER_KILLED;
-		note_fault(state, entry->start, entry->end);
-		return UNWIND_USER_NO_ANSWER;
-	case SFRAME_BUDGET:
-		return UNWIND_USER_NO_ANSWER;
-	default:
+	if (unlikely(READ_ONCE(entry->reason))) {
+		set_none(sframe, entry->start, entry->end);
+		sframe_entry_note_none(sframe->sm, entry);
 		cache_set(sframe, pc, SFRAME_WORD_NONE);
-		return UNWIND_USER_NO_ANSWER;
+		return false;
 	}
+
+	status = sframe_find_user(&entry->sec, pc, rule, &sframe->budget);
+	if (likely(status == SFRAME_OK)) {
+		if (rule->word)
+			cache_set(sframe, pc, rule->word);
+		return true;
+	}
+
+	if (sframe_is_bad(status))
+		sframe_entry_bad(sframe->sm, entry, status);
+	else if (status == SFRAME_FAULT)
+		note_fault(sframe, entry->start, entry->end);
+	else if (status != SFRAME_BUDGET)
+		cache_set(sframe, pc, SFRAME_WORD_NONE);
+	return false;
+}
+
+/* The same for an ordinary rule, which is a word. */
+static bool look_up_word(struct unwind_user_sframe *sframe, unsigned long pc,
+			 u64 *word)
+{
+	struct sframe_rule rule __uninitialized;
+
+	if (!look_up(sframe, pc, &rule))
+		return false;
+	*word = rule.word;
+	return rule.word;
 }
 
 static enum unwind_user_status next_uncached(struct unwind_user_state *state,
 					     unsigned long pc)
 {
-	struct unwind_user_sframe *sframe = state->sframe;
-	struct sframe_entry *entry;
+	struct sframe_rule rule __uninitialized;
 
-	entry = (struct sframe_entry *)find_entry(state, pc);
-	if (!entry)
+	if (!look_up(state->sframe, pc, &rule))
 		return unwind_user_killed() ? UNWIND_USER_KILLED :
 					      UNWIND_USER_NO_ANSWER;
-
-	if (!READ_ONCE(entry->reason))
-		return next_by_table(state, entry, pc);
-
-	set_none(sframe, entry->start, entry->end);
-	sframe_entry_note_none(sframe->sm, entry);
-	cache_set(sframe, pc, SFRAME_WORD_NONE);
-	return UNWIND_USER_NO_ANSWER;
+	if (!rule.word)
+		return next_by_rule(state, &rule);
+	return next_by_word(state, rule.word);
 }
 
 /**
@@ -374,21 +424,31 @@ unwind_user_next_sframe(struct unwind_user_state *state)
 
 	state->type = UNWIND_USER_TYPE_SFRAME;
 
-	word = cache_get(sframe, pc);
-	if (!word)
+	if (!cache_get(sframe->sm->cache, pc, sframe->mix, &word))
 		return next_uncached(state, pc);
 	if (word == SFRAME_WORD_NONE)
 		return UNWIND_USER_NO_ANSWER;
 	return next_by_word(state, word);
 }
 
-/* What the words say that unwind_user_sframe_window() leaves to others */
-#define SFRAME_WORD_OTHER	(SFRAME_WORD_OUTERMOST | SFRAME_WORD_NONE)
+/* In words that say something else than where the caller's registers are */
+#define SFRAME_WORD_OTHER	((SFRAME_WORD_OUTERMOST | SFRAME_WORD_NONE) & \
+				 ~SFRAME_WORD_VALID)
+
+/* Nothing but an address of the program: 0 is the end. */
+static __always_inline bool is_plain_ra(const struct unwind_user_state *state,
+					unsigned long ra, unsigned long max,
+					unsigned long special_len)
+{
+	return ra - 1 < max &&
+	       (likely(ra - state->special_min > special_len) ||
+		!unwind_user_is_special(state, ra));
+}
 
 /*
  * Follow up to @room frames with user access enabled once, and without a call,
  * by rules from the cache or by the frame pointer where those say that there is
- * no table.
+ * no table. Looking up what is not in the cache is an interruption of that.
  *
  * At the first frame that is not ordinary, for whatever reason, stop without
  * having touched it: unwind_user_next() finds out what it is.
@@ -400,17 +460,13 @@ static unsigned int
 unwind_user_sframe_window(struct unwind_user_state *state,
 			  unsigned long *entries, unsigned int room)
 {
-	const struct unwind_user_sframe *sframe = state->sframe;
-	const struct sframe_slot *cache = sframe->sm->cache;
-	unsigned long special_min = state->special_min;
-	unsigned long special_len = state->special_max - special_min;
-	unsigned long none_start = sframe->none_start;
-	unsigned long none_len = sframe->none_len;
+	struct unwind_user_sframe *sframe = state->sframe;
+	const struct sframe_set *cache = sframe->sm->cache;
 	unsigned long ip = state->ip, sp = state->sp, fp = state->fp;
 	unsigned long *entry = entries, *end = entries + room;
-	const unsigned long limit = TASK_SIZE_MAX;
+	unsigned long special_len = state->special_max - state->special_min;
+	const unsigned long max = TASK_SIZE_MAX - 1;
 	unsigned int nr_fp = 0;
-	u64 mix = sframe->mix;
 	bool fp_end = false;
 
 	masked_user_access_begin((const void __user *)sp);
@@ -420,17 +476,18 @@ unwind_user_sframe_window(struct unwind_user_state *state,
 		const void __user *from;
 		u64 word = SFRAME_WORD_NONE;
 
-		if (pc - none_start >= none_len) {
-			const struct sframe_slot *slot;
+		if (!is_none(sframe, pc) &&
+		    !cache_get(cache, pc, sframe->mix, &word)) {
+			bool found;
 
-			slot = &cache[sframe_slot_index(pc)];
-			word = READ_ONCE(slot->word);
-			if (READ_ONCE(slot->tag) !=
-			    sframe_slot_tag(pc, word, mix))
+			user_access_end();
+			found = look_up_word(sframe, pc, &word);
+			masked_user_access_begin((const void __user *)sp);
+			if (!found)
 				break;
 		}
 
-		if (likely(!(word & (SFRAME_WORD_OTHER & ~SFRAME_WORD_VALID)))) {
+		if (likely(!(word & SFRAME_WORD_OTHER))) {
 			s32 fp_off = sframe_word_fp_off(word);
 
 			cfa = word & SFRAME_WORD_USE_FP ? fp : sp;
@@ -447,23 +504,19 @@ unwind_user_sframe_window(struct unwind_user_state *state,
 				unsafe_get_user(next, (const u64 __user *)from,
 						out);
 			}
+			if (!is_plain_ra(state, ra, max, special_len))
+				break;
 		} else if (word == SFRAME_WORD_NONE &&
 			   unwind_user_fp_ok(fp, sp, sizeof(u64))) {
 			cfa = fp + 2 * sizeof(u64);
 			from = mask_user_address((const void __user *)fp);
 			unsafe_get_user(next, (const u64 __user *)from, out);
 			unsafe_get_user(ra, (const u64 __user *)from + 1, out);
+			if (!is_plain_ra(state, ra, max, special_len))
+				break;
 			nr_fp++;
 		} else {
 			fp_end = word == SFRAME_WORD_NONE;
-			break;
-		}
-
-		/* 0 is the end, what is out of range is no address. */
-		if (ra - 1 >= limit - 1 ||
-		    (unlikely(ra - special_min <= special_len) &&
-		     unwind_user_is_special(state, ra))) {
-			nr_fp -= word == SFRAME_WORD_NONE;
 			break;
 		}
 
@@ -494,8 +547,8 @@ out:
  * @entries:	Where to put the addresses
  * @room:	How many of them
  *
- * Does what unwind_user_next() does for as long as that would use a cached rule
- * or the frame pointer, and succeed.
+ * Does what unwind_user_next() does for as long as that would use an ordinary
+ * rule or the frame pointer, and succeed.
  *
  * Return: Number of entries added.
  */

@@ -30,6 +30,7 @@ typedef int64_t s64;
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
 #define __uninitialized
+#define OPTIMIZER_HIDE_VAR(var)	asm("" : "+r" (var))
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define BUILD_BUG_ON(x)	_Static_assert(!(x), #x)
@@ -43,10 +44,6 @@ typedef int64_t s64;
 })
 #define min(a, b)	min_t(u64, a, b)
 #define min3(a, b, c)	min(min(a, b), c)
-
-/* Nothing to hide from in user space */
-#define array_index_mask_nospec(index, size)	(~0UL)
-#define array_index_nospec(index, size)		(index)
 
 static inline u64 rounddown_pow_of_two(u64 n)
 {

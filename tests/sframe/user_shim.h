@@ -2,7 +2,7 @@
 /*
  * Lets the decoder's other back end, for the kernel, run in user space: user
  * memory is a buffer outside of which each access faults. Checks what hardware
- * and objtool would: access in a window only, to masked addresses.
+ * and objtool would: access in a window only, to addresses of user space.
  */
 #ifndef _SFRAME_USER_SHIM_H
 #define _SFRAME_USER_SHIM_H
@@ -27,8 +27,14 @@ struct sframe_buf;
 extern bool user_killed;
 extern bool user_window;
 
-/* Where the bytes at a masked address are; NULL is a fault. */
+/* Where the bytes at an address are; NULL is a fault. */
 const void *user_memory(u64 addr, u64 len);
+
+/* As in the kernel: the last bytes may be those at the maximum. */
+static inline bool access_ok(const void *ptr, u64 len)
+{
+	return (u64)ptr + len >= len && (u64)ptr + len <= USER_PTR_MAX;
+}
 
 static inline void *mask_user_address(const void *ptr)
 {

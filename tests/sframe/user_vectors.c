@@ -19,7 +19,7 @@ const void *user_memory(u64 addr, u64 len)
 {
 	u64 off = addr - user_buf->addr;
 
-	if (!user_window || addr > USER_PTR_MAX + 64)
+	if (!user_window || addr > USER_PTR_MAX || len > USER_PTR_MAX - addr)
 		abort();
 	if (off > user_buf->len || len > user_buf->len - off)
 		return NULL;
@@ -64,5 +64,7 @@ enum sframe_status user_find(const struct sframe_section *sec, u64 ip,
 	status = sframe_find_user(sec, ip, rule, budget);
 	if (user_window)
 		abort();
+	if (status == SFRAME_OK)
+		sframe_rule_unpack(rule);
 	return status;
 }

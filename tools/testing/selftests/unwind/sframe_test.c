@@ -78,6 +78,32 @@ TEST_F(added, table_gives_exact_frames_cold_and_warm)
 	EXPECT_TRUE(is_exact(&self->area.code));
 }
 
+/*
+ * Rules are cached by the lower 16 bits of addresses, four for each place: more
+ * pieces of code than that, 64 KiB apart, and no two with the same rules.
+ */
+TEST_F(added, rules_of_code_with_the_same_lower_address_bits_are_kept_apart)
+{
+	struct area areas[6];
+	unsigned int i, round;
+	u8 *mem;
+
+	mem = map_anon(0, ARRAY_SIZE(areas) * AREA_SIZE, PROT_CODE, 0);
+	ASSERT_NE(MAP_FAILED, mem);
+	for (i = 0; i < ARRAY_SIZE(areas); i++) {
+		code_frame = 24 + 16 * i;
+		ASSERT_TRUE(area_fill(&areas[i], mem + i * AREA_SIZE,
+				      variant->version, variant->pcrel, false));
+		ASSERT_EQ(0, area_add(&areas[i]));
+	}
+	for (round = 0; round < 4; round++) {
+		for (i = 0; i < ARRAY_SIZE(areas); i++)
+			EXPECT_TRUE(is_exact(&areas[i].code));
+	}
+	code_frame = 24;
+	munmap(mem, ARRAY_SIZE(areas) * AREA_SIZE);
+}
+
 TEST_F(added, table_replaces_the_answer_that_there_is_none)
 {
 	EXPECT_TRUE(is_without_table(&self->area.code));

@@ -84,6 +84,9 @@ struct code {
 
 #define STUB_SIZE	32
 
+/* What even stubs move the stack pointer by */
+static u8 code_frame = 24;
+
 static inline u8 *code_bytes(u8 *to, const void *bytes, size_t len)
 {
 	memcpy(to, bytes, len);
@@ -130,9 +133,12 @@ static inline void code_make(struct code *code, u8 *mem, unsigned long addr,
 			code->ips[code->nr_ips++] = at + 11;
 		} else {
 			/* sub $24, %rsp; call; add $24, %rsp; ret */
-			to = code_bytes(to, "\x48\x83\xec\x18", 4);
+			to = code_bytes(to, "\x48\x83\xec", 3);
+			*to++ = code_frame;
 			to = code_call(to, at + 4, target);
-			code_bytes(to, "\x48\x83\xc4\x18\xc3", 5);
+			to = code_bytes(to, "\x48\x83\xc4", 3);
+			*to++ = code_frame;
+			*to++ = 0xc3;
 			code->ips[code->nr_ips++] = at + 9;
 		}
 		target = at;
@@ -162,7 +168,7 @@ static inline void code_funcs(const struct code *code, bool odd,
 			sframe_build_func(b, code->stub[i], 14,
 					  SFRAME_BUILD_ROW1);
 			sframe_build_sp(b, 0, 8);
-			sframe_build_sp(b, 4, 32);
+			sframe_build_sp(b, 4, 8 + code_frame);
 			sframe_build_sp(b, 13, 8);
 		}
 	}
@@ -356,16 +362,23 @@ static inline bool area_place(struct area *area, u8 *text, u8 *table,
 	return true;
 }
 
-/* Both in new anonymous memory */
-static inline bool area_make(struct area *area, unsigned int version, bool pcrel,
-			     bool odd)
+/* Both in @mem, AREA_SIZE bytes */
+static inline bool area_fill(struct area *area, u8 *mem, unsigned int version,
+			     bool pcrel, bool odd)
 {
-	area->mem = map_anon(0, AREA_SIZE, PROT_CODE, 0);
-	if (area->mem == MAP_FAILED)
-		return false;
+	area->mem = mem;
 	area->addr = (unsigned long)area->mem;
 	return area_place(area, area->mem + CODE_OFF, area->mem + TABLE_OFF,
 			  version, pcrel, odd);
+}
+
+/* The same in anonymous memory of its own */
+static inline bool area_make(struct area *area, unsigned int version, bool pcrel,
+			     bool odd)
+{
+	u8 *mem = map_anon(0, AREA_SIZE, PROT_CODE, 0);
+
+	return mem != MAP_FAILED && area_fill(area, mem, version, pcrel, odd);
 }
 
 static inline int area_add(struct area *area)
