@@ -72,6 +72,20 @@ host_mirror() {
 			$4 !~ /-/ && !seen++ { print $5 }'
 }
 
+apt_update() { apt-get update -q -o Acquire::Retries=3; }
+
+# use_mirror - set mirror and keyring, for who downloads from Debian
+use_mirror() {
+	mirror=${UNWIND_MIRROR:-$(host_mirror)}
+	if [[ -z $mirror ]]; then
+		stage apt-update "reading the package lists" apt_update
+		mirror=$(host_mirror)
+	fi
+	[[ -n $mirror ]] || die "no Debian mirror in the host's apt configuration: set UNWIND_MIRROR"
+	# shellcheck disable=SC2034 # for the caller
+	keyring=${UNWIND_KEYRING:-/usr/share/keyrings/debian-archive-keyring.gpg}
+}
+
 # base_versions - versions of the base package that apt offers, newest first
 base_package=linux-source-6.12
 base_versions() {
