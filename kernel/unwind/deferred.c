@@ -831,7 +831,8 @@ EXPORT_SYMBOL_GPL(unwind_deferred_arm);
  */
 void unwind_deferred_disarm(void)
 {
-	if (atomic_dec_and_test(&unwind_armed))
+	/* No workqueues yet: an option of ftrace at boot. It stays on then. */
+	if (atomic_dec_and_test(&unwind_armed) && system_wq)
 		mod_delayed_work(system_wq, &unwind_disarm_work,
 				 UNWIND_DISARM_DELAY);
 }

@@ -321,27 +321,6 @@ FIXTURE_TEARDOWN(key)
 	session_end(&self->s);
 }
 
-/*
- * Disarm, and wait until the engine is really off, which it never is while
- * somebody else uses it. Returns what is wrong, or an empty string.
- */
-static const char *switch_off(struct session *s)
-{
-	int tries;
-
-	if (mod_cmd(s->fd, "disarm"))
-		return "disarm failed";
-	for (tries = 0; tries < 300; tries++) {
-		/* Not work 0: its callbacks are counted. */
-		if (mod_cmd(s->fd, "req 2 task") || mod_log(s->fd, &s->log))
-			return "request failed";
-		if (log_rets(&s->log, 1, -EINVAL))
-			return "";
-		usleep(50000);
-	}
-	return "it is still on: is there a profiler?";
-}
-
 /* While nobody is armed, requests are refused; then they work again. */
 TEST_F(key, requests_are_refused_while_nobody_is_armed)
 {

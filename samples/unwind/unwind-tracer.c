@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A tracer that prints user space stacks: of each call of the kernel function
+ * "symbol" by the process "pid". What it relies on is described in
+ * Documentation/core-api/deferred-unwinding.rst.
+ *
+ *	modprobe unwind-tracer symbol=do_sys_openat2 pid=1234
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/unwind_deferred.h>
+
+static char symbol[KSYM_NAME_LEN] = "do_sys_openat2";
+module_param_string(symbol, symbol, sizeof(symbol), 0444);
+MODULE_PARM_DESC(symbol, "Function to probe");
+
+static int pid;
+module_param(pid, int, 0444);
+MODULE_PARM_DESC(pid, "Process to trace");
+
+/*
+ * The task itself, on its way back to user space, in process context. Once for
+ * all calls that got this cookie.
+ */
+static void tracer_callback(struct unwind_work *work,
+			    const struct unwind_stacktrace *trace,
+			    u64 cookie, u64 timestamp)
+{
+	unsigned int i;
+
+	pr_info("stack %llx of %d, %u frames\n", cookie, current->pid,
+		trace->nr);
+	for (i = 0; i < trace->nr; i++)
+		pr_info("  %lx\n", trace->entries[i]);
+}
+
+static struct unwind_work tracer_work;
+
+/* May be an NMI, or hold any lock: only ask. */
+static int __kprobes tracer_hit(struct kprobe *kp, struct pt_regs *regs)
+{
+	u64 cookie;
+
+	if (current->tgid != pid)
+		return 0;
+
+	if (unwind_deferred_request(&tracer_work, &cookie) < 0)
+		pr_info("call by %d, no stack\n", current->pid);
+	else
+		pr_info("call by %d, stack %llx\n", current->pid, cookie);
+
+	return 0;
+}
+
+static struct kprobe tracer_kprobe = {
+	.symbol_name	= symbol,
+	.pre_handler	= tracer_hit,
+};
+
+static int __init tracer_init(void)
+{
+	int ret;
+
+	ret = unwind_deferred_init(&tracer_work, tracer_callback);
+	if (ret)
+		return ret;
+
+	/* This module traces as long as it is loaded. */
+	ret = unwind_deferred_arm();
+	if (ret)
+		goto cancel;
+
+	ret = register_kprobe(&tracer_kprobe);
+	if (ret)
+		goto disarm;
+
+	return 0;
+
+disarm:
+	unwind_deferred_disarm();
+cancel:
+	unwind_deferred_cancel(&tracer_work);
+
+	return ret;
+}
+module_init(tracer_init);
+
+static void __exit tracer_exit(void)
+{
+	unregister_kprobe(&tracer_kprobe);
+	unwind_deferred_disarm();
+	/* The callback does not run any more when this returns. */
+	unwind_deferred_cancel(&tracer_work);
+}
+module_exit(tracer_exit);
+
+MODULE_DESCRIPTION("Sample tracer with deferred user space stacks");
+MODULE_LICENSE("GPL");
