@@ -522,7 +522,7 @@ static bool dying_ends(pid_t pid, int *status)
 	int i, st;
 
 	*status = -1;
-	for (i = 0; i < 600; i++) {
+	for (i = 0; i < 400; i++) {
 		if (waitpid(dying->tid, &st, __WALL | WNOHANG) == dying->tid &&
 		    WIFSTOPPED(st))
 			ptrace(PTRACE_CONT, dying->tid, 0, 0);
@@ -533,7 +533,7 @@ static bool dying_ends(pid_t pid, int *status)
 	return false;
 }
 
-TEST_F(dying, task_does_not_wait_for_pages)
+TEST_F_TIMEOUT(dying, task_does_not_wait_for_pages, 120)
 {
 	struct uffdio_zeropage zero = {};
 	struct log *log = &self->s.log;
