@@ -14,7 +14,8 @@
  * something is read there, and these against those of user memory before the
  * table is used. A CPU that speculates past a check of them adds some 32-bit
  * numbers to an address of user memory. That does not make one of the kernel,
- * so there is nothing to mask.
+ * so there is nothing to mask, but for what becomes a place in the kernel's own
+ * memory.
  *
  * The functions that read take a constant @how: what the memory is and, where
  * it matters for speed, what the table is. So there are several decoders in the
@@ -29,6 +30,7 @@
 #include <linux/limits.h>
 #include <linux/log2.h>
 #include <linux/minmax.h>
+#include <linux/nospec.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/string.h>
@@ -75,6 +77,7 @@
 #define SFRAME_ROW_WORDS(info)	(((info) >> 1) & 0xf)
 #define SFRAME_ROW_CODE(info)	(((info) >> 5) & 0x3)
 #define SFRAME_ROW_CODE_NONE	3
+#define SFRAME_ROW_OF(nr, code)	((nr) << 1 | (code) << 5)
 
 /* Control word of a flexible row */
 #define SFRAME_CTL_DEFAULT	0
@@ -626,15 +629,20 @@ sframe_scan_rows(const int how, const struct sframe_buf *buf,
 
 /* In a window: the words at @addr of the row that was found. */
 static __always_inline bool
-sframe_get_words(const int how, const struct sframe_buf *buf, u64 addr,
-		 u64 end, struct sframe_row *row)
+sframe_get_words(const int how, const struct sframe_buf *buf,
+		 const struct sframe_func *func, u64 addr, u64 end,
+		 struct sframe_row *row)
 {
-	u64 len = sframe_words_len[SFRAME_ROW_BITS(row->info)];
+	u64 len;
 
-	/* More bytes do no harm, as long as they are the table's. */
-	if (likely(len <= 8 && end - addr >= 8))
+	/*
+	 * Two words at most where they are not flexible. More bytes do no harm,
+	 * as long as they are the table's.
+	 */
+	if (likely(!(func->info & SFRAME_INFO_TYPE) && end - addr >= 8))
 		return sframe_get(how, buf, addr, 8, &row->words[0]);
 
+	len = sframe_words_len[SFRAME_ROW_BITS(row->info)];
 	len = min(len, sizeof(row->words));
 	return sframe_copy(how, buf, row->words, addr, len);
 }
@@ -673,7 +681,7 @@ sframe_find_row(const int how, const struct sframe_buf *buf,
 		return SFRAME_NONE;
 
 	row->info = info;
-	if (!sframe_get_words(how, buf, words, rows->end, row))
+	if (!sframe_get_words(how, buf, func, words, rows->end, row))
 		return SFRAME_FAULT;
 	return SFRAME_OK;
 }
@@ -799,6 +807,8 @@ sframe_decode_row(const struct sframe_section *sec,
 	enum sframe_status status;
 	struct sframe_words words;
 
+	/* Words of no size would be looked for behind @row. */
+	code = array_index_nospec(code, SFRAME_ROW_CODE_NONE);
 	if (row->info & SFRAME_ROW_MANGLED_RA)
 		return SFRAME_BAD_ROW;
 
@@ -831,26 +841,44 @@ static __always_inline u64
 sframe_row_word(const struct sframe_section *sec,
 		const struct sframe_func *func, const struct sframe_row *row)
 {
-	unsigned int nr = SFRAME_ROW_WORDS(row->info);
-	unsigned int bits = 8 << SFRAME_ROW_CODE(row->info);
-	u64 word = SFRAME_WORD_VALID;
-	s64 cfa, fp;
+	u64 words = row->words[0], word = SFRAME_WORD_VALID;
+	s32 cfa, fp = 0;
 
-	if (!sec->plain || func->info > SFRAME_MAX_ROW_TYPE ||
-	    row->info & SFRAME_ROW_MANGLED_RA || nr - 1 > 1)
+	if (!sec->plain || func->info > SFRAME_MAX_ROW_TYPE)
 		return 0;
 
-	if (nr == 2) {
-		fp = (s64)(row->words[0] << (64 - 2 * bits)) >> (64 - bits);
-		/* 0 would stand for "in its register". */
-		if (!fp || fp != (s16)fp)
-			return 0;
-		word |= (u64)(u16)fp << 16;
+	switch (row->info & ~SFRAME_ROW_SP) {
+	case SFRAME_ROW_OF(1, 0):
+		cfa = (s8)words;
+		break;
+	case SFRAME_ROW_OF(2, 0):
+		cfa = (s8)words;
+		fp = (s8)(words >> 8);
+		break;
+	case SFRAME_ROW_OF(1, 1):
+		cfa = (s16)words;
+		break;
+	case SFRAME_ROW_OF(2, 1):
+		cfa = (s16)words;
+		fp = (s16)(words >> 16);
+		break;
+	case SFRAME_ROW_OF(1, 2):
+		cfa = (s32)words;
+		break;
+	case SFRAME_ROW_OF(2, 2):
+		cfa = (s32)words;
+		fp = (s32)(words >> 32);
+		break;
+	default:
+		return 0;
 	}
-	cfa = (s64)(row->words[0] << (64 - bits)) >> (64 - bits);
+
+	/* 0 would stand for "in its register". */
+	if (fp != (s16)fp || (!fp && SFRAME_ROW_WORDS(row->info) == 2))
+		return 0;
 	if (!(row->info & SFRAME_ROW_SP))
 		word |= SFRAME_WORD_USE_FP;
-	return word | (u64)cfa << 32;
+	return word | (u64)(u16)fp << 16 | (u64)(u32)cfa << 32;
 }
 
 /* Does the decoder know all about functions like this one? */

@@ -31,6 +31,8 @@ typedef int64_t s64;
 
 #define __uninitialized
 #define OPTIMIZER_HIDE_VAR(var)	asm("" : "+r" (var))
+/* Nothing to hide from in user space */
+#define array_index_nospec(index, size)	(index)
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define BUILD_BUG_ON(x)	_Static_assert(!(x), #x)

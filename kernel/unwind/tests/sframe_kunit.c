@@ -313,7 +313,22 @@ static void large_offsets_of_the_cfa_ok(struct kunit *test)
 		expect(test, t, t->text + i, 7, words[i], 0);
 }
 
-/* Rows of all lengths, so that every kind of row is cut by a batch's end. */
+static void frame_pointer_saved_at_the_cfa_is_not_in_its_register(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	struct sframe_rule rule = { };
+
+	start_v3(t);
+	sframe_build_func(&t->b, t->text, 0x10, SFRAME_BUILD_ROW1);
+	sframe_build_saved(&t->b, 0, SP, 16, 0);
+	KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+	KUNIT_EXPECT_EQ(test, find(t, t->text, &rule), SFRAME_OK);
+	expect_loc(test, &rule.cfa, SFRAME_REG, 7, 16);
+	expect_loc(test, &rule.fp, SFRAME_CFA_DEREF, 0, 0);
+	KUNIT_EXPECT_EQ(test, rule.word, 0);
+}
+
+/* Rows of all lengths */
 static void rows_of_a_long_function_are_found(struct kunit *test)
 {
 	static const s32 words[] = { 0x08, 0x0808, 0x08080808 };
@@ -829,23 +844,25 @@ static void rows_outside_the_rows_are_bad(struct kunit *test)
 					SFRAME_BAD_FUNC_ROWS);
 		}
 
-		/* Cut at each byte, with readable memory behind it */
+		/* Cut at each byte, with readable memory behind it and without */
 		start(t, l->version, l->pcrel, l->text);
 		sframe_build_func(&t->b, l->text, 0x10, SFRAME_BUILD_ROW4);
-		sframe_build_saved(&t->b, 0, FP, 0x1000, 0x10000);
+		sframe_build_saved(&t->b, 0, FP, 0x51000, 0x10000);
 		len = t->b.rows_len;
 		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
-		expect(test, t, l->text, 6, 0x1000, 0x10000);
+		expect(test, t, l->text, 6, 0x51000, 0x10000);
 		for (cut = 0; cut < len; cut++) {
 			sframe_build_put(t->b.mem + 16, cut, 4);
 			KUNIT_EXPECT_EQ(test, open_bytes(t, t->len), SFRAME_OK);
 			KUNIT_EXPECT_EQ_MSG(test, status_at(t, l->text),
 					    SFRAME_BAD_FUNC_ROWS, "cut %u", cut);
+			t->buf.len -= len - cut;
+			KUNIT_EXPECT_EQ_MSG(test, status_at(t, l->text),
+					    SFRAME_BAD_FUNC_ROWS, "end %u", cut);
 		}
 	}
 }
 
-/* The same in the middle of a batch, and where another has to be read */
 static void more_rows_promised_than_there_are_is_bad(struct kunit *test)
 {
 	struct table *t = new_table(test);
@@ -1367,6 +1384,7 @@ static struct kunit_case unwind_sframe_cases[] = {
 	KUNIT_CASE(text_beyond_four_gigabytes_is_found_in_v3),
 	KUNIT_CASE(every_width_of_starts_and_words_ok),
 	KUNIT_CASE(large_offsets_of_the_cfa_ok),
+	KUNIT_CASE(frame_pointer_saved_at_the_cfa_is_not_in_its_register),
 	KUNIT_CASE(rows_of_a_long_function_are_found),
 	KUNIT_CASE(first_row_behind_the_address_is_none),
 	KUNIT_CASE(last_of_rows_with_the_same_start_counts),
