@@ -12,6 +12,8 @@
 #include "../kselftest_harness.h"
 
 #define ENTRIES		100
+/* Seconds, for what takes long on a kernel with checkers */
+#define LONG		300
 #define NAME		"unwind_test"
 /* Places that the engine has for works */
 #define MAX_WORKS	62
@@ -954,7 +956,7 @@ TEST_F(ftrace, engine_is_armed_as_long_as_the_option_is_on)
 }
 
 /* As many instances as there are places: each has its stack. */
-TEST_F(ftrace, every_place_serves_an_instance)
+TEST_F_TIMEOUT(ftrace, every_place_serves_an_instance, LONG)
 {
 	static struct inst inst[MAX_WORKS];
 	uint64_t cookie = 0;
@@ -1346,7 +1348,7 @@ TEST_F(ftrace, event_on_the_way_out_is_recorded_in_place)
 }
 
 /* All that fires while a task returns to user space: it does return. */
-TEST_F(ftrace, events_of_the_way_out_make_no_endless_loop)
+TEST_F_TIMEOUT(ftrace, events_of_the_way_out_make_no_endless_loop, LONG)
 {
 	static const char * const events[] = {
 		"preemptirq", "context_tracking", "irq_vectors", "sched",
@@ -1602,7 +1604,7 @@ static void *call_main(void *arg)
 }
 
 /* Instances come and go, in all states, while everybody asks. */
-TEST_F(ftrace, instances_that_come_and_go_disturb_nobody)
+TEST_F_TIMEOUT(ftrace, instances_that_come_and_go_disturb_nobody, LONG)
 {
 	struct caller callers[3];
 	int i, end = 0, round;
