@@ -5,6 +5,15 @@ use strict;
 use warnings;
 no warnings 'portable'; # perf is 64-bit
 
+# in_crtstuff SAMPLE - is it in what gcc links to each program without tables of
+# either kind? There one method or the other may be lucky.
+sub in_crtstuff {
+	my ($sample) = @_;
+
+	return @{$sample->{names}} && $sample->{names}[0] =~
+		/^((de)?register_tm_clones|frame_dummy|__do_global_[cd]tors_aux)$/;
+}
+
 # samples FILE - of each sample the thread, the time, the event, the addresses
 # and the symbols of its user stack. FILE is the output of
 # perf script --no-inline -F comm,tid,time,event,ip,sym
