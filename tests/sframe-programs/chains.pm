@@ -38,4 +38,11 @@ sub samples {
 	return @samples;
 }
 
+# complete SAMPLE - does the user stack reach the entry of the program, of the
+# dynamic linker or of the thread?
+sub complete {
+	my ($sample) = @_;
+	return @{$sample->{names}} && $sample->{names}[-1] =~ /^(_start|_dlstart|__clone)$/ ? 1 : 0;
+}
+
 1;
