@@ -502,6 +502,53 @@ TEST_F(abi, in_place_event_beside_a_deferred_one_has_the_same_frames)
 	EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user, rec->ips, rec->nr));
 }
 
+static void attr_fault(struct perf_event_attr *attr, uint64_t bits)
+{
+	up_attr_init(attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, bits);
+	attr->exclude_callchain_kernel = 1;
+	attr->exclude_kernel = 1;
+}
+
+/* All events of one kind are served one behind the other, the last opened first. */
+TEST_F(abi, software_events_of_one_kind_have_the_user_part_that_each_asks_for)
+{
+	struct up_ring *first, *deferred, *last, *in_place[2];
+	struct perf_event_attr attr;
+	char *page;
+	size_t i, j, nr, size = getpagesize();
+
+	page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, page);
+	attr_fault(&attr, 0);
+	first = open_ring(_metadata, self, &attr, 0, -1);
+	attr_fault(&attr, DEFER | OUTPUT);
+	deferred = open_ring(_metadata, self, &attr, 0, -1);
+	attr_fault(&attr, 0);
+	last = open_ring(_metadata, self, &attr, 0, -1);
+	in_place[0] = first;
+	in_place[1] = last;
+	enable_all(self);
+	*page = 1;
+	drain_all(self);
+	EXPECT_EQ(0, bad_all(self));
+	nr = count_samples(deferred);
+	ASSERT_LE(1, nr);
+	for (j = 0; j < 2; j++) {
+		ASSERT_EQ(nr, count_samples(in_place[j]));
+		EXPECT_EQ(0, count_records(in_place[j]));
+		for (i = 0; i < nr; i++) {
+			struct up_rec *rec, *sample = sample_nr(in_place[j], i);
+
+			rec = expect_answer(_metadata, sample_nr(deferred, i), deferred);
+			ASSERT_TRUE(sample->has_user);
+			EXPECT_FALSE(sample->deferred);
+			EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user,
+						    rec->ips, rec->nr));
+		}
+	}
+	munmap(page, size);
+}
+
 /* ------------------------------------------------------------------------ */
 /* One unwind, one record						     */
 
