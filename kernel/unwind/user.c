@@ -439,7 +439,7 @@ static int unwind_user_start(struct unwind_user_state *state)
  */
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 {
-	/* Set up field by field below, and this runs for each sample. */
+	/* Set up field by field below, and this runs in each sampled entry. */
 	struct unwind_user_sframe sframe __uninitialized;
 	struct unwind_user_state state __uninitialized;
 	unsigned int nr = 0;
