@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deferred user stacks for BPF programs.
+ *
+ * A program asks by bpf_unwind_user_request(), from any context. The answer is
+ * the tracepoint unwind_deferred_complete, to which a program attaches as
+ * "tp_btf": it is called once for each cookie, also if there is no trace, and no
+ * recursion protection skips it, as it is never called from within itself.
+ *
+ * To the engine all programs together are one tracer. It is registered and
+ * armed while somebody listens to the tracepoint, so that programs that do not
+ * are refused, and nothing costs anything while there is none.
+ */
+
+#define pr_fmt(fmt) "unwind_bpf: " fmt
+
+#include <linux/bpf.h>
+#include <linux/btf.h>
+#include <linux/btf_ids.h>
+#include <linux/init.h>
+#include <linux/minmax.h>
+#include <linux/printk.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+#include <linux/unwind_deferred.h>
+#include <linux/unwind_user_types.h>
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/unwind_deferred.h>
+
+/**
+ * enum bpf_unwind_status - What bpf_unwind_user_request() returns, if no error
+ * @BPF_UNWIND_QUEUED:	 First request by a program in this user context; the
+ *			 completion follows
+ * @BPF_UNWIND_PENDING:	 Requested before, by any program; the completion
+ *			 follows or is running
+ * @BPF_UNWIND_EXECUTED: The completion has been; the trace can be had from
+ *			 bpf_unwind_user_cached()
+ */
+enum bpf_unwind_status {
+	BPF_UNWIND_QUEUED	= 0,
+	BPF_UNWIND_PENDING	= UNWIND_ALREADY_PENDING,
+	BPF_UNWIND_EXECUTED	= UNWIND_ALREADY_EXECUTED,
+};
+
+static void unwind_bpf_callback(struct unwind_work *work,
+				const struct unwind_stacktrace *trace,
+				u64 cookie, u64 timestamp)
+{
+	trace_unwind_deferred_complete(current, cookie, timestamp, trace);
+}
+
+/* Registered and cancelled under tracepoints_mutex */
+static struct unwind_work unwind_bpf_work = { .bit = -1 };
+
+/**
+ * unwind_bpf_listen - The first listener of unwind_deferred_complete has come
+ *
+ * Context: Process context, may sleep; tracepoints_mutex is held.
+ * Return: 0, or what unwind_deferred_init() and unwind_deferred_arm() return:
+ *	   nothing gets attached then.
+ */
+int unwind_bpf_listen(void)
+{
+	int ret;
+
+	ret = unwind_deferred_init(&unwind_bpf_work, unwind_bpf_callback);
+	if (ret)
+		return ret;
+
+	ret = unwind_deferred_arm();
+	if (ret)
+		unwind_deferred_cancel(&unwind_bpf_work);
+
+	return ret;
+}
+
+/**
+ * unwind_bpf_unlisten - The last listener of unwind_deferred_complete goes
+ *
+ * What was requested before gets no completion.
+ *
+ * Context: Process context, may sleep; tracepoints_mutex is held. Nothing that
+ *	    a callback of the engine waits for may wait for that mutex.
+ */
+void unwind_bpf_unlisten(void)
+{
+	unwind_deferred_disarm();
+	unwind_deferred_cancel(&unwind_bpf_work);
+}
+
+static int unwind_bpf_copy(const struct unwind_stacktrace *trace, void *buf,
+			   u32 size)
+{
+	size = min(size / sizeof(unsigned long), trace->nr) *
+	       sizeof(unsigned long);
+	memcpy(buf, trace->entries, size);
+
+	return size;
+}
+
+__bpf_kfunc_start_defs();
+
+/**
+ * bpf_unwind_user_request - Ask for the user stack of the current task
+ * @cookie:	Where to put the cookie, which is that of the completion. It is
+ *		never 0, and the same for all tracers that ask in the same user
+ *		context; 0 after an error.
+ *
+ * Context: Any context, NMI included.
+ * Return:
+ * * %BPF_UNWIND_QUEUED		- there will be a completion
+ * * %BPF_UNWIND_PENDING	- the same, some program has asked already
+ * * %BPF_UNWIND_EXECUTED	- it has been
+ * * %-ENOENT			- nobody listens to unwind_deferred_complete
+ * * others			- see unwind_deferred_request(); the stack can
+ *				  be taken in place, by bpf_get_stack()
+ */
+__bpf_kfunc int bpf_unwind_user_request(u64 *cookie)
+{
+	*cookie = 0;
+
+	/*
+	 * On before there is a probe to see the completion, off after the last
+	 * one: not a substitute for the check of the work by the engine.
+	 */
+	if (!trace_unwind_deferred_complete_enabled())
+		return -ENOENT;
+
+	return unwind_deferred_request(&unwind_bpf_work, cookie);
+}
+
+/**
+ * bpf_unwind_user_copy - Copy the trace of a completion
+ * @trace:	The argument of unwind_deferred_complete
+ * @buf:	Where to put the addresses, of 8 bytes each, innermost first
+ * @buf__sz:	Its size in bytes; what does not fit is left out
+ *
+ * Context: Any context.
+ * Return: Number of bytes copied; 0 if the trace is empty.
+ */
+__bpf_kfunc int bpf_unwind_user_copy(const struct unwind_stacktrace *trace,
+				     void *buf, u32 buf__sz)
+{
+	return unwind_bpf_copy(trace, buf, buf__sz);
+}
+
+/**
+ * bpf_unwind_user_cached - Copy the trace that was taken in this user context
+ * @buf:	As bpf_unwind_user_copy()
+ * @buf__sz:	As bpf_unwind_user_copy()
+ *
+ * What bpf_unwind_user_request() calls executed. It does not matter which tracer
+ * the trace was taken for.
+ *
+ * Context: Any context, NMI included.
+ * Return: Number of bytes copied; -ENOENT if there is no complete trace of the
+ *	   current user context.
+ */
+__bpf_kfunc int bpf_unwind_user_cached(void *buf, u32 buf__sz)
+{
+	struct unwind_stacktrace trace;
+	int ret;
+
+	ret = unwind_deferred_cached(&trace);
+	if (ret)
+		return ret;
+
+	return unwind_bpf_copy(&trace, buf, buf__sz);
+}
+
+__bpf_kfunc_end_defs();
+
+BTF_KFUNCS_START(unwind_bpf_kfunc_ids)
+/* Trusted, or the verifier would take NULL for any of the pointers. */
+BTF_ID_FLAGS(func, bpf_unwind_user_request, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_unwind_user_copy, KF_TRUSTED_ARGS)
+BTF_ID_FLAGS(func, bpf_unwind_user_cached, KF_TRUSTED_ARGS)
+BTF_KFUNCS_END(unwind_bpf_kfunc_ids)
+
+static const struct btf_kfunc_id_set unwind_bpf_kfunc_set = {
+	.owner	= THIS_MODULE,
+	.set	= &unwind_bpf_kfunc_ids,
+};
+
+static int __init unwind_bpf_init(void)
+{
+	/* One for each set of program types that has a hook of its own. */
+	static const enum bpf_prog_type types[] __initconst = {
+		BPF_PROG_TYPE_TRACING,	/* tracepoint, perf_event, LSM as well */
+		BPF_PROG_TYPE_KPROBE,
+	};
+	int ret = 0;
+
+	BTF_TYPE_EMIT_ENUM(BPF_UNWIND_QUEUED);
+
+	for (unsigned int i = 0; !ret && i < ARRAY_SIZE(types); i++)
+		ret = register_btf_kfunc_id_set(types[i], &unwind_bpf_kfunc_set);
+	if (ret)
+		pr_err("no functions for BPF programs (%d)\n", ret);
+
+	return ret;
+}
+late_initcall(unwind_bpf_init);

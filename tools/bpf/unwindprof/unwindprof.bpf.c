@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "unwindprof.h"
+
+#define PF_KTHREAD	0x00200000
+
+extern int bpf_unwind_user_request(u64 *cookie) __ksym;
+extern int bpf_unwind_user_copy(const struct unwind_stacktrace *trace,
+				void *buf, u32 buf__sz) __ksym;
+extern int bpf_unwind_user_cached(void *buf, u32 buf__sz) __ksym;
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Only these processes and their children, if not 0 */
+const volatile __u32 target;
+const volatile __u64 min_usecs;
+
+__u64 lost;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 << 20);
+} events SEC(".maps");
+
+/* Processes to look at, where there is a target */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, __u8);
+} processes SEC(".maps");
+
+/* Since when a thread is off its CPU, and with which stacks */
+struct waiter {
+	__u64 since;
+	struct prof_sample sample;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct waiter);
+} waiters SEC(".maps");
+
+/* A waiter does not fit on the stack of a program. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct waiter);
+} scratch SEC(".maps");
+
+static __always_inline bool wanted(__u32 tgid)
+{
+	return tgid && (!target || bpf_map_lookup_elem(&processes, &tgid));
+}
+
+/*
+ * Both stacks of the current task: the kernel's now, without the innermost frames
+ * that are our own, and the user's if it must be.
+ */
+static __always_inline void take(void *ctx, struct prof_sample *sample, __u64 own)
+{
+	int ret;
+
+	sample->type = EVENT_SAMPLE;
+	sample->tgid = bpf_get_current_pid_tgid() >> 32;
+	sample->weight = 1;
+	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
+	sample->kernel_size = bpf_get_stack(ctx, sample->kernel,
+					    sizeof(sample->kernel), own);
+	sample->user_size = 0;
+
+	ret = bpf_unwind_user_request(&sample->cookie);
+	if (ret == BPF_UNWIND_QUEUED || ret == BPF_UNWIND_PENDING)
+		return;
+
+	/* Nothing more comes: it has come already, or is refused. */
+	sample->cookie = 0;
+	sample->user_size = ret == BPF_UNWIND_EXECUTED ?
+		bpf_unwind_user_cached(sample->user, sizeof(sample->user)) :
+		bpf_get_stack(ctx, sample->user, sizeof(sample->user),
+			      BPF_F_USER_STACK);
+}
+
+SEC("perf_event")
+int on_cpu(void *ctx)
+{
+	struct prof_sample *sample;
+
+	if (!wanted(bpf_get_current_pid_tgid() >> 32))
+		return 0;
+
+	sample = bpf_ringbuf_reserve(&events, sizeof(*sample), 0);
+	if (!sample) {
+		__sync_fetch_and_add(&lost, 1);
+		return 0;
+	}
+	take(ctx, sample, 0);
+	bpf_ringbuf_submit(sample, 0);
+
+	return 0;
+}
+
+/* Runs as the thread that goes; the one that comes has been off until now. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(off_cpu, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct waiter *waiter;
+	__u32 key = 0, pid;
+	__u64 usecs;
+
+	if (!(prev->flags & PF_KTHREAD) && wanted(prev->tgid)) {
+		waiter = bpf_map_lookup_elem(&scratch, &key);
+		if (waiter) {
+			take(ctx, &waiter->sample, 2);
+			waiter->since = bpf_ktime_get_ns();
+			pid = prev->pid;
+			bpf_map_update_elem(&waiters, &pid, waiter, BPF_ANY);
+		}
+	}
+
+	pid = next->pid;
+	waiter = bpf_map_lookup_elem(&waiters, &pid);
+	if (!waiter)
+		return 0;
+
+	usecs = (bpf_ktime_get_ns() - waiter->since) / 1000;
+	if (usecs >= min_usecs) {
+		waiter->sample.weight = usecs;
+		if (bpf_ringbuf_output(&events, &waiter->sample,
+				       sizeof(waiter->sample), 0))
+			__sync_fetch_and_add(&lost, 1);
+	}
+	bpf_map_delete_elem(&waiters, &pid);
+
+	return 0;
+}
+
+SEC("tp_btf/unwind_deferred_complete")
+int BPF_PROG(complete, struct task_struct *task, __u64 cookie, __u64 timestamp,
+	     const struct unwind_stacktrace *trace)
+{
+	struct prof_stack *stack;
+
+	if (!wanted(task->tgid))
+		return 0;
+
+	stack = bpf_ringbuf_reserve(&events, sizeof(*stack), 0);
+	if (!stack) {
+		__sync_fetch_and_add(&lost, 1);
+		return 0;
+	}
+	stack->type = EVENT_STACK;
+	stack->cookie = cookie;
+	stack->size = bpf_unwind_user_copy(trace, stack->user, sizeof(stack->user));
+	bpf_ringbuf_submit(stack, 0);
+
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
+{
+	__u32 tgid = child->tgid;
+	__u8 one = 1;
+
+	if (target && wanted(parent->tgid))
+		bpf_map_update_elem(&processes, &tgid, &one, BPF_ANY);
+
+	return 0;
+}

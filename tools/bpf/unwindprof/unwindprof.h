@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the BPF programs of unwindprof send to user space */
+#ifndef _UNWINDPROF_H
+#define _UNWINDPROF_H
+
+#define KERNEL_DEPTH	127
+#define USER_DEPTH	510
+
+enum event_type {
+	/* A sample; its user stack is here, or comes later with its cookie */
+	EVENT_SAMPLE,
+	/* The user stack for a cookie */
+	EVENT_STACK,
+};
+
+struct prof_sample {
+	__u32 type;
+	__u32 tgid;
+	/* 0: the user stack is in here, or there is none */
+	__u64 cookie;
+	/* Samples, or microseconds off the CPU */
+	__u64 weight;
+	char comm[16];
+	/* Bytes, or an error */
+	__s32 kernel_size;
+	__s32 user_size;
+	__u64 kernel[KERNEL_DEPTH];
+	__u64 user[USER_DEPTH];
+};
+
+struct prof_stack {
+	__u32 type;
+	__s32 size;
+	__u64 cookie;
+	__u64 user[USER_DEPTH];
+};
+
+#endif /* _UNWINDPROF_H */
