@@ -57,6 +57,21 @@ in_root() {
 	"$top/harness/enter" "$@"
 }
 
+# beside COMMAND... - run in the background, as a process group of its own that
+# ends with this process, however it ends
+beside() {
+	trap end_beside EXIT
+	set -m
+	"$@" &
+	set +m
+}
+end_beside() {
+	local group
+	for group in $(jobs -pr); do
+		if kill -- "-$group" 2> /dev/null; then wait "$group" || true; fi
+	done
+}
+
 fragments() { printf "$top/configs/%s.config " "$@"; }
 
 # use_root - the toolchain root stays as it is while this process lives

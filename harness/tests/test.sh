@@ -1,0 +1,121 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016 # what is quoted expands in other shells
+#
+# test and selftests with made-up suites, build and guests. Sourced by run,
+# which sets these:
+: "${tmp:?}" "${harness:?}"
+
+faked=$tmp/faked
+mkdir -p "$faked/out"
+cp -r "$harness" "$faked/harness"
+rm "$faked"/harness/suites/* "$faked"/harness/{build,boot}
+cat > "$faked/harness/build" << 'END'
+#!/bin/bash
+echo "$*" >> "$FAKED/out/builds"
+[[ $* != broken ]]
+END
+chmod +x "$faked/harness/build"
+
+# suite NAME HEADER SCRIPT - one that prints a result, or not, and takes note
+# of how many run
+suite() {
+	cat > "$faked/harness/suites/$1" << END
+#!/bin/bash
+$2
+set -eu
+cd "$faked/out"
+: > running-$1
+running=(running-*)
+# Sees the other one, if it comes within a minute
+met() { for try in {1..600}; do [[ -e \$1 ]] && return; sleep 0.1; done; return 1; }
+$3
+rm running-$1
+END
+	chmod +x "$faked/harness/suites/$1"
+}
+faked() {
+	FAKED=$faked UNWIND_CACHE=$tmp/faked-cache UNWIND_BUILD=$faked/build UNWIND_LOGS=$faked/build/logs \
+		env -u CI -u UNWIND_TREE -u UNWIND_ROOT "$@"
+}
+says() { grep -qxF -- "$1" "$tmp/said"; }
+
+alone='((${#running[@]} == 1)); echo ok 1 alone; echo ok 2 alone too'
+suite 10-alone '# needs: one' "$alone"
+suite 20-first $'# needs: one two\n# beside' ': > first; met second; echo ok 1 met'
+suite 21-second $'# needs: two\n# beside' ': > second; met first; echo ok 1 met; echo not ok 2 worse'
+suite 22-third '# beside' '((${#running[@]} <= 2)); sleep 0.2; echo "ok 1 x # SKIP for a reason"'
+suite 23-fourth '# beside' '((${#running[@]} <= 2)); echo 1..2; echo ok 1 one of two'
+suite 24-unbuilt $'# needs: broken one\n# beside' 'echo ok 1 not reached'
+suite 25-unbuilt-too '# needs: broken' 'echo ok 1 not reached'
+suite 30-alone-again '# needs: one' "$alone"
+faked "$faked/harness/test" > "$tmp/said" 2>&1 && rc=0 || rc=$?
+cp "$tmp/said" "$tmp/out"
+result $((rc != 1)) test-with-failing-suites-fails
+for line in 'alone: 2 passed, 0 failed' 'first: 1 passed, 0 failed' 'second: 1 passed, 1 failed' \
+	'fourth: 1 passed, 1 failed' 'unbuilt: 0 passed, 1 failed' 'unbuilt-too: 0 passed, 1 failed' \
+	'alone-again: 2 passed, 0 failed'; do
+	pass "test-counts-${line%%:*}" says "suite $line, 0 skipped"
+done
+pass test-counts-third says 'suite third: 0 passed, 0 failed, 1 skipped'
+pass test-sums-up says '7 passed, 4 failed, 1 skipped'
+pass test-keeps-the-lines-of-a-suite-together bash -c 'grep -A 1 "FAILED: worse" "$1" | grep -q "^suite second:"' _ "$tmp/said"
+pass test-builds-once test "$(xargs < "$faked/out/builds")" = 'one two broken'
+pass test-of-one-suite-that-passes faked "$faked/harness/test" alone
+refuse test-of-no-such-suite-fails 'there are: alone first' faked "$faked/harness/test" none
+
+# However it ends, nothing goes on.
+rm "$faked"/harness/suites/*
+suite 10-left $'# beside' 'sleep 3600 & echo $! >> sleeping; sleep 3601 & echo $! >> sleeping; wait'
+suite 11-right $'# beside' 'sleep 3602 & echo $! >> sleeping; wait'
+nobody() { until_true bash -c 'for pid in $(cat "$1"); do ! kill -0 $pid || exit 1; done' _ "$faked/out/sleeping"; }
+for signal in INT TERM HUP; do
+	rm -f "$faked/out/sleeping"
+	set -m # in the background SIGINT would be ignored
+	faked "$faked/harness/test" > "$tmp/said" 2>&1 &
+	set +m
+		pass "test-runs-before-SIG$signal" until_true bash -c '(($(wc -l < "$1") == 3))' _ "$faked/out/sleeping"
+	kill -s "$signal" -- -$!
+	{ wait $! && rc=1 || rc=0; } 2> /dev/null
+	result "$rc" "test-fails-on-SIG$signal"
+	pass "test-leaves-nothing-after-SIG$signal" nobody
+done
+
+# A guest for some of the programs, another one for the rest; both count.
+cat > "$faked/harness/boot" << 'END'
+#!/bin/bash
+# Runs the programs that the command names, not the command.
+read -r -a programs <<< "$(grep -o -- '-t [a-z]*:[a-z_0-9]*' <<< "${*: -1}" | sed 's/-t [a-z]*://' | xargs)"
+other=0
+[[ " ${programs[*]} " != *' new_test '* ]] || other=1
+((other)) || sleep 0.3
+echo "1..${#programs[@]}"
+n=0
+for program in "${programs[@]}"; do
+	n=$((n + 1))
+	echo "# selftests: unwind: $program"
+	[[ $program = "${FAKED_STOP:-}" ]] && exit 121
+	echo "ok $n selftests: unwind: $program"
+done
+((other)) && exit "${FAKED_OTHER:-0}"
+exit "${FAKED_FIRST:-0}"
+END
+chmod +x "$faked/harness/boot"
+mkdir -p "$faked/build/selftests/install"
+printf 'unwind:%s\n' new_test perf_abi_test deferred_window deferred_stress > "$faked/build/selftests/install/kselftest-list.txt"
+guests() { # SUMMARY [VARIABLE=VALUE...] - as the suite sees it
+	local summary=$1 rc=0
+	shift
+	faked env "$@" "$faked/harness/selftests" none > "$tmp/said" 2>&1 || rc=$?
+	"$harness/tap" x "$rc" < "$tmp/said" | tee "$tmp/counted"
+	[[ $(tail -n 1 "$tmp/counted") = "suite x: $summary" ]]
+}
+pass selftests-in-two-guests guests '4 passed, 0 failed, 0 skipped'
+pass selftests-run-each-program-once bash -c 'diff <(sed -n "s/^ok.*: //p" "$1" | sort) <(cut -d: -f2 "$2" | sort)' _ \
+	"$tmp/said" "$faked/build/selftests/install/kselftest-list.txt"
+pass selftests-keep-a-guests-lines-together test "$(grep -c '^1\.\.' "$tmp/said") $(grep '^\(1\.\.\|ok 1\)' "$tmp/said" | sed -n 2p | cut -c 1-4)" = '2 ok 1'
+pass selftests-say-how-long-each-took test "$(grep -c '^# [a-z_0-9]* took [0-9]* s$' "$tmp/said")" = 4
+pass selftests-notice-a-splat-in-the-first guests '4 passed, 1 failed, 0 skipped' FAKED_FIRST=120
+pass selftests-notice-a-splat-in-the-other guests '4 passed, 1 failed, 0 skipped' FAKED_OTHER=120
+pass selftests-notice-a-first-guest-that-stops guests '2 passed, 1 failed, 0 skipped' FAKED_STOP=deferred_window
+pass selftests-notice-another-guest-that-stops guests '3 passed, 1 failed, 0 skipped' FAKED_STOP=perf_abi_test
