@@ -41,7 +41,8 @@ struct unwind_work;
  * @timestamp:	local_clock() of the first request of this context by anybody
  *
  * Context: Process context, the task that was asked. May sleep. Must not touch
- *          user memory and must not call unwind_deferred_cancel().
+ *          user memory, must not call unwind_deferred_cancel(), and must not
+ *          register nor unregister probes of tracepoints.
  */
 typedef void (*unwind_callback_t)(struct unwind_work *work,
 				  const struct unwind_stacktrace *trace,

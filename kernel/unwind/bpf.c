@@ -14,6 +14,7 @@
 
 #define pr_fmt(fmt) "unwind_bpf: " fmt
 
+#include <linux/atomic.h>
 #include <linux/bpf.h>
 #include <linux/btf.h>
 #include <linux/btf_ids.h>
@@ -33,7 +34,8 @@
  * @BPF_UNWIND_QUEUED:	 First request by a program in this user context; the
  *			 completion follows
  * @BPF_UNWIND_PENDING:	 Requested before, by any program; the completion
- *			 follows or is running
+ *			 follows, is running or, if this is called from an
+ *			 interrupt or a probe right behind it, has just been
  * @BPF_UNWIND_EXECUTED: The completion has been; the trace can be had from
  *			 bpf_unwind_user_cached()
  */
@@ -80,8 +82,8 @@ int unwind_bpf_listen(void)
  *
  * What was requested before gets no completion.
  *
- * Context: Process context, may sleep; tracepoints_mutex is held. Nothing that
- *	    a callback of the engine waits for may wait for that mutex.
+ * Context: Process context, may sleep; tracepoints_mutex is held. This waits for
+ *	    callbacks of the engine, so none of them may wait for that mutex.
  */
 void unwind_bpf_unlisten(void)
 {
@@ -121,10 +123,12 @@ __bpf_kfunc int bpf_unwind_user_request(u64 *cookie)
 	*cookie = 0;
 
 	/*
-	 * On before there is a probe to see the completion, off after the last
-	 * one: not a substitute for the check of the work by the engine.
+	 * Not trace_unwind_deferred_complete_enabled(): the branches here and in
+	 * the callback are patched one after the other, and a cookie that is
+	 * given out in between might have no completion. The key is positive,
+	 * with release, when all of them are.
 	 */
-	if (!trace_unwind_deferred_complete_enabled())
+	if (atomic_read_acquire(&__tracepoint_unwind_deferred_complete.key.enabled) <= 0)
 		return -ENOENT;
 
 	return unwind_deferred_request(&unwind_bpf_work, cookie);

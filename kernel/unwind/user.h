@@ -13,7 +13,7 @@
 #include <linux/unwind_user_types.h>
 
 /* Frames that are followed with user access enabled once. */
-#define UNWIND_USER_WINDOW	8
+#define UNWIND_USER_WINDOW	16
 
 /*
  * Signal frames that one walk passes. Only there may the stack pointer move

@@ -6,6 +6,7 @@
 #include "unwindprof.h"
 
 #define PF_KTHREAD	0x00200000
+#define TASK_DEAD	0x00000080
 
 extern int bpf_unwind_user_request(u64 *cookie) __ksym;
 extern int bpf_unwind_user_copy(const struct unwind_stacktrace *trace,
@@ -14,8 +15,10 @@ extern int bpf_unwind_user_cached(void *buf, u32 buf__sz) __ksym;
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Only these processes and their children, if not 0 */
+/* Only this process and its children, if not 0 */
 const volatile __u32 target;
+/* unwindprof: what it does depends on what it sees. */
+const volatile __u32 self;
 const volatile __u64 min_usecs;
 
 __u64 lost;
@@ -56,7 +59,22 @@ struct {
 
 static __always_inline bool wanted(__u32 tgid)
 {
-	return tgid && (!target || bpf_map_lookup_elem(&processes, &tgid));
+	return tgid && tgid != self &&
+	       (!target || bpf_map_lookup_elem(&processes, &tgid));
+}
+
+static __always_inline void tell(int type, __u32 tgid)
+{
+	struct prof_process *process;
+
+	process = bpf_ringbuf_reserve(&events, sizeof(*process), 0);
+	if (!process) {
+		__sync_fetch_and_add(&lost, 1);
+		return;
+	}
+	process->type = type;
+	process->tgid = tgid;
+	bpf_ringbuf_submit(process, 0);
 }
 
 /*
@@ -67,21 +85,22 @@ static __always_inline void take(void *ctx, struct prof_sample *sample, __u64 ow
 {
 	int ret;
 
-	sample->type = EVENT_SAMPLE;
-	sample->tgid = bpf_get_current_pid_tgid() >> 32;
-	sample->weight = 1;
-	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
-	sample->kernel_size = bpf_get_stack(ctx, sample->kernel,
-					    sizeof(sample->kernel), own);
-	sample->user_size = 0;
+	sample->head.type = EVENT_SAMPLE;
+	sample->head.tgid = bpf_get_current_pid_tgid() >> 32;
+	sample->head.tid = bpf_get_current_pid_tgid();
+	sample->head.weight = 1;
+	bpf_get_current_comm(sample->head.comm, sizeof(sample->head.comm));
+	sample->head.kernel_size = bpf_get_stack(ctx, sample->head.kernel,
+					    sizeof(sample->head.kernel), own);
+	sample->head.user_size = 0;
 
-	ret = bpf_unwind_user_request(&sample->cookie);
+	ret = bpf_unwind_user_request(&sample->head.cookie);
 	if (ret == BPF_UNWIND_QUEUED || ret == BPF_UNWIND_PENDING)
 		return;
 
 	/* Nothing more comes: it has come already, or is refused. */
-	sample->cookie = 0;
-	sample->user_size = ret == BPF_UNWIND_EXECUTED ?
+	sample->head.cookie = 0;
+	sample->head.user_size = ret == BPF_UNWIND_EXECUTED ?
 		bpf_unwind_user_cached(sample->user, sizeof(sample->user)) :
 		bpf_get_stack(ctx, sample->user, sizeof(sample->user),
 			      BPF_F_USER_STACK);
@@ -108,13 +127,15 @@ int on_cpu(void *ctx)
 
 /* Runs as the thread that goes; the one that comes has been off until now. */
 SEC("tp_btf/sched_switch")
-int BPF_PROG(off_cpu, bool preempt, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(off_cpu, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int state)
 {
 	struct waiter *waiter;
 	__u32 key = 0, pid;
 	__u64 usecs;
 
-	if (!(prev->flags & PF_KTHREAD) && wanted(prev->tgid)) {
+	/* One that is dead does not come again, but its number does. */
+	if (!(prev->flags & PF_KTHREAD) && !(state & TASK_DEAD) && wanted(prev->tgid)) {
 		waiter = bpf_map_lookup_elem(&scratch, &key);
 		if (waiter) {
 			take(ctx, &waiter->sample, 2);
@@ -131,7 +152,7 @@ int BPF_PROG(off_cpu, bool preempt, struct task_struct *prev, struct task_struct
 
 	usecs = (bpf_ktime_get_ns() - waiter->since) / 1000;
 	if (usecs >= min_usecs) {
-		waiter->sample.weight = usecs;
+		waiter->sample.head.weight = usecs;
 		if (bpf_ringbuf_output(&events, &waiter->sample,
 				       sizeof(waiter->sample), 0))
 			__sync_fetch_and_add(&lost, 1);
@@ -156,6 +177,7 @@ int BPF_PROG(complete, struct task_struct *task, __u64 cookie, __u64 timestamp,
 		return 0;
 	}
 	stack->type = EVENT_STACK;
+	stack->tid = task->pid;
 	stack->cookie = cookie;
 	stack->size = bpf_unwind_user_copy(trace, stack->user, sizeof(stack->user));
 	bpf_ringbuf_submit(stack, 0);
@@ -169,8 +191,33 @@ int BPF_PROG(forked, struct task_struct *parent, struct task_struct *child)
 	__u32 tgid = child->tgid;
 	__u8 one = 1;
 
-	if (target && wanted(parent->tgid))
-		bpf_map_update_elem(&processes, &tgid, &one, BPF_ANY);
+	if (target && wanted(parent->tgid) &&
+	    bpf_map_update_elem(&processes, &tgid, &one, BPF_ANY))
+		__sync_fetch_and_add(&lost, 1);
+
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(execed, struct task_struct *task)
+{
+	if (wanted(task->tgid))
+		tell(EVENT_EXEC, task->tgid);
+
+	return 0;
+}
+
+/* Its last stack has been: that is before it counts as gone. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(exited, struct task_struct *task)
+{
+	__u32 tgid = task->tgid;
+
+	if (task->signal->live.counter || !wanted(tgid))
+		return 0;
+
+	tell(EVENT_EXIT, tgid);
+	bpf_map_delete_elem(&processes, &tgid);
 
 	return 0;
 }

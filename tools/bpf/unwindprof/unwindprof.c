@@ -38,6 +38,8 @@ static struct {
 } opts = { .frequency = 99 };
 
 static volatile sig_atomic_t stop;
+/* Nothing more comes, take what is there. */
+static bool draining;
 
 static void on_signal(int sig)
 {
@@ -122,7 +124,11 @@ static const Dwfl_Callbacks callbacks = {
 struct process {
 	__u32 tgid;
 	Dwfl *dwfl;
+	/* When the mappings were looked at; 0: have to be */
+	time_t read_at;
 };
+
+static void *processes;
 
 static int process_cmp(const void *a, const void *b)
 {
@@ -131,11 +137,20 @@ static int process_cmp(const void *a, const void *b)
 	return x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
 }
 
-/* The mappings as they are now: they may have changed, or be gone. */
+/*
+ * The mappings as they are now: they may have changed, or be gone. Not at each
+ * address that is in none of them, there may be many.
+ */
 static void process_read(struct process *process)
 {
-	Dwfl *dwfl = need(dwfl_begin(&callbacks));
+	time_t now = time(NULL);
+	Dwfl *dwfl;
 
+	if (process->read_at == now)
+		return;
+	process->read_at = now;
+
+	dwfl = need(dwfl_begin(&callbacks));
 	if (dwfl_linux_proc_report(dwfl, process->tgid) ||
 	    dwfl_report_end(dwfl, NULL, NULL)) {
 		dwfl_end(dwfl);
@@ -146,9 +161,26 @@ static void process_read(struct process *process)
 	process->dwfl = dwfl;
 }
 
+static void process_forget(__u32 tgid, bool gone)
+{
+	struct process key = { .tgid = tgid }, *process, **found;
+
+	found = tfind(&key, &processes, process_cmp);
+	if (!found)
+		return;
+	process = *found;
+	if (process->dwfl)
+		dwfl_end(process->dwfl);
+	process->dwfl = NULL;
+	process->read_at = 0;
+	if (gone) {
+		tdelete(process, &processes, process_cmp);
+		free(process);
+	}
+}
+
 static struct process *process_get(__u32 tgid)
 {
-	static void *processes;
 	struct process key = { .tgid = tgid }, *process, **found;
 
 	found = tfind(&key, &processes, process_cmp);
@@ -166,19 +198,20 @@ static Dwfl_Module *process_module(struct process *process, unsigned long addr)
 	return process->dwfl ? dwfl_addrmodule(process->dwfl, addr) : NULL;
 }
 
+/* Of a caller, @addr is behind the call; that may be another function. */
 static void user_name(char *text, size_t size, struct process *process,
-		      unsigned long addr)
+		      unsigned long addr, bool caller)
 {
-	Dwfl_Module *module = process_module(process, addr);
+	Dwfl_Module *module = process_module(process, addr - caller);
 	const char *name = NULL, *file = NULL;
 	GElf_Addr start = 0;
 
 	if (!module) {
 		process_read(process);
-		module = process_module(process, addr);
+		module = process_module(process, addr - caller);
 	}
 	if (module) {
-		name = dwfl_module_addrname(module, addr);
+		name = dwfl_module_addrname(module, addr - caller);
 		file = dwfl_module_info(module, NULL, &start, NULL, NULL, NULL,
 					NULL, NULL);
 	}
@@ -216,9 +249,9 @@ static void put(FILE *out, const char *name)
 		fputc(*name == ';' || *name == ' ' ? '_' : *name, out);
 }
 
-static void fold(const struct prof_sample *sample, const __u64 *user, int user_size)
+static void fold(const struct prof_head *head, const __u64 *user, int user_size)
 {
-	struct process *process = process_get(sample->tgid);
+	struct process *process = process_get(head->tgid);
 	struct folded *folded, **found;
 	char *text, name[512];
 	size_t len;
@@ -226,16 +259,16 @@ static void fold(const struct prof_sample *sample, const __u64 *user, int user_s
 	int i;
 
 	out = need(open_memstream(&text, &len));
-	fprintf(out, "%.16s", sample->comm);
+	fprintf(out, "%.16s", head->comm);
 	for (i = user_size / 8 - 1; i >= 0; i--) {
-		user_name(name, sizeof(name), process, user[i]);
+		user_name(name, sizeof(name), process, user[i], i);
 		put(out, name);
 	}
 	if (user_size < 8)
 		put(out, "[no user stack]");
-	for (i = sample->kernel_size / 8 - 1; i >= 0; i--) {
+	for (i = head->kernel_size / 8 - 1; i >= 0; i--) {
 		snprintf(name, sizeof(name), "%s_[k]",
-			 ksym_name(sample->kernel[i]) ?: "[unknown]");
+			 ksym_name(head->kernel[i] - !!i) ?: "[unknown]");
 		put(out, name);
 	}
 	fclose(out);
@@ -243,7 +276,7 @@ static void fold(const struct prof_sample *sample, const __u64 *user, int user_s
 	folded = need(calloc(1, sizeof(*folded)));
 	folded->text = text;
 	found = need(tsearch(folded, &all_folded, folded_cmp));
-	(*found)->weight += sample->weight;
+	(*found)->weight += head->weight;
 	if (*found != folded) {
 		free(text);
 		free(folded);
@@ -262,11 +295,15 @@ static void print_folded(const void *node, VISIT which, int depth)
 /* ------------------------------------------------------------------------ */
 /* Samples and their stacks						      */
 
-/* Samples that wait for the user stack of one cookie, the latest first */
+/*
+ * Samples of one thread that wait for a user stack, the first one ahead. They
+ * have the same cookie: a thread has one open request at a time.
+ */
 struct waiting {
+	__u32 tid;
 	__u64 cookie;
 	struct waiting *next;
-	struct prof_sample sample;
+	struct prof_head head;
 };
 
 static void *all_waiting;
@@ -275,7 +312,15 @@ static int waiting_cmp(const void *a, const void *b)
 {
 	const struct waiting *x = a, *y = b;
 
-	return x->cookie < y->cookie ? -1 : x->cookie > y->cookie;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static struct waiting *waiting_get(__u32 tid)
+{
+	struct waiting key = { .tid = tid }, **found;
+
+	found = tfind(&key, &all_waiting, waiting_cmp);
+	return found ? *found : NULL;
 }
 
 /* Take all that wait for a stack, and fold them with it. */
@@ -286,7 +331,7 @@ static void merge(struct waiting *waiting, const __u64 *user, int size)
 	tdelete(waiting, &all_waiting, waiting_cmp);
 	for (; waiting; waiting = next) {
 		next = waiting->next;
-		fold(&waiting->sample, user, size);
+		fold(&waiting->head, user, size);
 		free(waiting);
 	}
 }
@@ -317,51 +362,75 @@ static const struct prof_stack *find_recent(__u64 cookie)
 	return NULL;
 }
 
-static int on_event(void *ctx, void *data, size_t size)
+static void on_stack(const struct prof_stack *stack)
 {
+	struct waiting *waiting = waiting_get(stack->tid), *each;
+
+	keep(stack);
+	/* Asked for by another program, or not off for long enough */
+	if (!waiting || waiting->cookie != stack->cookie)
+		return;
+	for (each = waiting; each; each = each->next)
+		nr_merged++;
+	merge(waiting, stack->user, stack->size);
+}
+
+static void on_sample(const struct prof_sample *sample)
+{
+	const struct prof_head *head = &sample->head;
 	const struct prof_stack *known;
-	struct waiting *waiting, **found;
-	struct prof_sample *sample = data;
-	struct prof_stack *stack = data;
-
-	if (stack->type == EVENT_STACK) {
-		struct waiting key = { .cookie = stack->cookie };
-
-		keep(stack);
-		found = tfind(&key, &all_waiting, waiting_cmp);
-		/* Asked for by another program, or not off for long enough */
-		if (!found)
-			return 0;
-		for (waiting = *found; waiting; waiting = waiting->next)
-			nr_merged++;
-		merge(*found, stack->user, stack->size);
-		return 0;
-	}
+	struct waiting *waiting, *first;
 
 	nr_samples++;
-	if (!sample->cookie) {
-		fold(sample, sample->user, sample->user_size);
-		return 0;
+	if (!head->cookie) {
+		fold(head, sample->user, head->user_size);
+		return;
 	}
 
 	nr_deferred++;
-	known = find_recent(sample->cookie);
+	known = find_recent(head->cookie);
 	if (known) {
 		nr_merged++;
-		fold(sample, known->user, known->size);
-		return 0;
+		fold(head, known->user, known->size);
+		return;
+	}
+
+	/* The stack of others was lost. */
+	first = waiting_get(head->tid);
+	if (first && first->cookie != head->cookie) {
+		merge(first, NULL, 0);
+		first = NULL;
 	}
 
 	waiting = need(calloc(1, sizeof(*waiting)));
-	waiting->cookie = sample->cookie;
-	waiting->sample = *sample;
-	found = need(tsearch(waiting, &all_waiting, waiting_cmp));
-	if (*found != waiting) {
-		/* Behind the first, which the tree knows */
-		waiting->next = (*found)->next;
-		(*found)->next = waiting;
+	waiting->tid = head->tid;
+	waiting->cookie = head->cookie;
+	waiting->head = *head;
+	if (first) {
+		waiting->next = first->next;
+		first->next = waiting;
+	} else {
+		need(tsearch(waiting, &all_waiting, waiting_cmp));
 	}
-	return 0;
+}
+
+static int on_event(void *ctx, void *data, size_t size)
+{
+	const struct prof_process *process = data;
+
+	switch (process->type) {
+	case EVENT_SAMPLE:
+		on_sample(data);
+		break;
+	case EVENT_STACK:
+		on_stack(data);
+		break;
+	default:
+		process_forget(process->tgid, process->type == EVENT_EXIT);
+	}
+
+	/* Or it would not end as long as there is more. */
+	return stop && !draining ? -EINTR : 0;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -445,7 +514,7 @@ static pid_t start_command(const int go[2])
 	return 0;
 }
 
-static void sample_cpus(struct unwindprof *skel)
+static void sample_cpus(struct unwindprof *skel, struct bpf_link **links, int nr)
 {
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
@@ -454,7 +523,7 @@ static void sample_cpus(struct unwindprof *skel)
 		.freq = 1,
 		.sample_freq = opts.frequency,
 	};
-	int cpu, fd, nr = libbpf_num_possible_cpus(), opened = 0;
+	int cpu, fd, opened = 0;
 
 	for (cpu = 0; cpu < nr; cpu++) {
 		fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1,
@@ -464,7 +533,8 @@ static void sample_cpus(struct unwindprof *skel)
 			continue;
 		if (fd < 0)
 			die("perf_event_open", errno);
-		if (!bpf_program__attach_perf_event(skel->progs.on_cpu, fd))
+		links[cpu] = bpf_program__attach_perf_event(skel->progs.on_cpu, fd);
+		if (!links[cpu])
 			die("cannot attach to the clock", errno);
 		opened++;
 	}
@@ -474,30 +544,34 @@ static void sample_cpus(struct unwindprof *skel)
 
 int main(int argc, char **argv)
 {
-	struct timespec now, end = { };
+	int go[2], ret, i, status = 0, nr_cpus = libbpf_num_possible_cpus();
+	struct bpf_link **links;
 	struct ring_buffer *ring;
 	struct unwindprof *skel;
-	__u32 target = 0;
-	__u8 one = 1;
-	int go[2], ret, status = 0;
 	pid_t child = 0;
+	__u32 target;
+	__u8 one = 1;
 
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
 	libbpf_set_print(quiet);
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
+	signal(SIGALRM, on_signal);
 
 	if (opts.command) {
+		signal(SIGCHLD, on_signal);
 		if (pipe2(go, O_CLOEXEC))
 			die("pipe", errno);
 		child = start_command(go);
 	}
 	target = opts.command ? child : opts.pid;
+	links = need(calloc(nr_cpus, sizeof(*links)));
 
 	skel = unwindprof__open();
 	if (!skel)
 		die("cannot open the BPF programs", errno);
 	skel->rodata->target = target;
+	skel->rodata->self = getpid();
 	skel->rodata->min_usecs = opts.min_usecs;
 	bpf_program__set_autoload(skel->progs.off_cpu, opts.off_cpu);
 	bpf_program__set_autoload(skel->progs.on_cpu, !opts.off_cpu);
@@ -521,24 +595,21 @@ int main(int argc, char **argv)
 	if (ret)
 		die("cannot attach", -ret);
 	if (!opts.off_cpu)
-		sample_cpus(skel);
+		sample_cpus(skel, links, nr_cpus);
 	if (child && write(go[1], "", 1) != 1)
 		die("cannot start the command", errno);
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += opts.seconds;
+	alarm(opts.seconds);
 	while (!stop) {
 		ret = ring_buffer__poll(ring, 100);
 		if (ret < 0 && ret != -EINTR)
 			die("cannot read the events", -ret);
-		if (child && waitpid(child, &status, WNOHANG) == child)
-			break;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		if (opts.seconds && (now.tv_sec > end.tv_sec ||
-				     (now.tv_sec == end.tv_sec &&
-				      now.tv_nsec >= end.tv_nsec)))
-			break;
 	}
+
+	for (i = 0; i < nr_cpus; i++)
+		bpf_link__destroy(links[i]);
+	unwindprof__detach(skel);
+	draining = true;
 	ring_buffer__consume(ring);
 
 	fprintf(stderr, "%llu samples, %llu waited for a stack, %llu got one, %llu records lost\n",
@@ -551,5 +622,8 @@ int main(int argc, char **argv)
 
 	ring_buffer__free(ring);
 	unwindprof__destroy(skel);
-	return child && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+	/* A command that runs on is on its own. */
+	if (!child || waitpid(child, &status, WNOHANG) != child)
+		return 0;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

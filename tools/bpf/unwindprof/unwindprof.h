@@ -11,28 +11,45 @@ enum event_type {
 	EVENT_SAMPLE,
 	/* The user stack for a cookie */
 	EVENT_STACK,
+	/* A process has another program, or is gone: so are its mappings */
+	EVENT_EXEC,
+	EVENT_EXIT,
 };
 
-struct prof_sample {
+/* A sample without its user part, which is all that is kept of most */
+struct prof_head {
 	__u32 type;
 	__u32 tgid;
+	__u32 tid;
+	/* Bytes, or an error */
+	__s32 kernel_size;
+	__s32 user_size;
+	__u32 unused;
 	/* 0: the user stack is in here, or there is none */
 	__u64 cookie;
 	/* Samples, or microseconds off the CPU */
 	__u64 weight;
 	char comm[16];
-	/* Bytes, or an error */
-	__s32 kernel_size;
-	__s32 user_size;
 	__u64 kernel[KERNEL_DEPTH];
+};
+
+struct prof_sample {
+	struct prof_head head;
 	__u64 user[USER_DEPTH];
 };
 
 struct prof_stack {
 	__u32 type;
+	__u32 tid;
 	__s32 size;
+	__u32 unused;
 	__u64 cookie;
 	__u64 user[USER_DEPTH];
+};
+
+struct prof_process {
+	__u32 type;
+	__u32 tgid;
 };
 
 #endif /* _UNWINDPROF_H */

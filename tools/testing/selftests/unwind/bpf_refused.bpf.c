@@ -4,6 +4,7 @@
  * programs that cannot call the functions. bpf_test.c loads one at a time.
  */
 #include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
@@ -11,6 +12,7 @@ extern int bpf_unwind_user_request(u64 *cookie) __ksym;
 extern int bpf_unwind_user_copy(const struct unwind_stacktrace *trace,
 				void *buf, u32 buf__sz) __ksym;
 extern int bpf_unwind_user_cached(void *buf, u32 buf__sz) __ksym;
+extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym;
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -22,6 +24,7 @@ struct {
 } values SEC(".maps");
 
 int any_size;
+const volatile __u64 fixed = 1;
 
 SEC("tp_btf/sys_enter")
 int BPF_PROG(cookie_null)
@@ -56,6 +59,12 @@ int BPF_PROG(cookie_that_may_be_null)
 	__u32 key = 0;
 
 	return bpf_unwind_user_request(bpf_map_lookup_elem(&values, &key));
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(cookie_that_is_read_only)
+{
+	return bpf_unwind_user_request((u64 *)&fixed);
 }
 
 SEC("tp_btf/sys_enter")
@@ -120,6 +129,17 @@ int BPF_PROG(copy_of_own_memory, struct task_struct *task, __u64 cookie,
 	__u64 buf[4] = {}, fake[2] = { 64, 0xffffffff81000000 };
 
 	return bpf_unwind_user_copy((void *)fake, buf, sizeof(buf));
+}
+
+/* The verifier believes the type, and nothing more. */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(copy_of_a_cast, struct pt_regs *regs)
+{
+	__u64 buf[4] = {};
+	void *trace;
+
+	trace = bpf_rdonly_cast(regs, bpf_core_type_id_kernel(struct unwind_stacktrace));
+	return bpf_unwind_user_copy(trace, buf, sizeof(buf));
 }
 
 SEC("tp_btf/unwind_deferred_complete")
