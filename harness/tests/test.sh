@@ -102,7 +102,7 @@ exit "${FAKED_FIRST:-0}"
 END
 chmod +x "$faked/harness/boot"
 mkdir -p "$faked/build/selftests/install"
-printf 'unwind:%s\n' new_test perf_abi_test deferred_window deferred_stress > "$faked/build/selftests/install/kselftest-list.txt"
+printf 'unwind:%s\n' new_test walker_test deferred_window deferred_stress > "$faked/build/selftests/install/kselftest-list.txt"
 guests() { # SUMMARY [VARIABLE=VALUE...] - as the suite sees it
 	local summary=$1 rc=0
 	shift
@@ -118,4 +118,4 @@ pass selftests-say-how-long-each-took test "$(grep -c '^# [a-z_0-9]* took [0-9]*
 pass selftests-notice-a-splat-in-the-first guests '4 passed, 1 failed, 0 skipped' FAKED_FIRST=120
 pass selftests-notice-a-splat-in-the-other guests '4 passed, 1 failed, 0 skipped' FAKED_OTHER=120
 pass selftests-notice-a-first-guest-that-stops guests '2 passed, 1 failed, 0 skipped' FAKED_STOP=deferred_window
-pass selftests-notice-another-guest-that-stops guests '3 passed, 1 failed, 0 skipped' FAKED_STOP=perf_abi_test
+pass selftests-notice-another-guest-that-stops guests '3 passed, 1 failed, 0 skipped' FAKED_STOP=walker_test
