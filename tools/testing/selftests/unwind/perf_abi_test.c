@@ -549,6 +549,41 @@ TEST_F(abi, software_events_of_one_kind_have_the_user_part_that_each_asks_for)
 	munmap(page, size);
 }
 
+/* Each of these samples is prepared anew, and the address is the event's. */
+TEST_F(abi, software_events_of_one_kind_have_the_address_of_the_fault)
+{
+	static const uint64_t bits[] = { 0, DEFER | OUTPUT, 0 };
+	struct perf_event_attr attr;
+	struct up_ring *ring[3];
+	char *page;
+	size_t i, j, nr, hits, size = getpagesize();
+
+	page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, page);
+	for (j = 0; j < 3; j++) {
+		attr_fault(&attr, bits[j]);
+		attr.sample_type |= PERF_SAMPLE_ADDR;
+		ring[j] = open_ring(_metadata, self, &attr, 0, -1);
+	}
+	enable_all(self);
+	page[123] = 1;
+	drain_all(self);
+	EXPECT_EQ(0, bad_all(self));
+	nr = count_samples(ring[0]);
+	for (j = 0; j < 3; j++) {
+		ASSERT_EQ(nr, count_samples(ring[j]));
+		for (i = hits = 0; i < nr; i++) {
+			uint64_t addr = sample_nr(ring[j], i)->addr;
+
+			/* Other faults, if any, are the same for all. */
+			EXPECT_EQ(sample_nr(ring[0], i)->addr, addr);
+			hits += addr == (unsigned long)page + 123;
+		}
+		EXPECT_EQ(1, hits);
+	}
+	munmap(page, size);
+}
+
 /* ------------------------------------------------------------------------ */
 /* One unwind, one record						     */
 

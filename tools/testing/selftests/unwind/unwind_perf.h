@@ -28,6 +28,8 @@ struct up_rec {
 	uint32_t cpu;
 	/* Of a sample */
 	uint64_t ip;
+	/* Of a sample that has it */
+	uint64_t addr;
 	/* Of a deferred record; of a sample that ends with marker and cookie */
 	uint64_t cookie;
 	/* The callchain of a sample, the trace of a deferred record */
@@ -57,6 +59,7 @@ struct up_ring {
 	size_t nr_recs;
 	size_t max_recs;
 	bool sample_id_all;
+	bool sample_addr;
 };
 
 static inline void up_attr_init(struct perf_event_attr *attr, uint32_t type,
@@ -74,6 +77,7 @@ static inline int up_open_pages(struct up_ring *ring, struct perf_event_attr *at
 
 	memset(ring, 0, sizeof(*ring));
 	ring->sample_id_all = attr->sample_id_all;
+	ring->sample_addr = attr->sample_type & PERF_SAMPLE_ADDR;
 	ring->fd = perf_open(attr, pid, cpu, group, 0);
 	if (ring->fd < 0)
 		return ring->fd;
@@ -228,6 +232,8 @@ static inline void up_parse(struct up_ring *ring, struct up_rec *rec,
 		rec->pid = up_get(&p, end, 4, &rec->bad);
 		rec->tid = up_get(&p, end, 4, &rec->bad);
 		rec->time = up_get(&p, end, 8, &rec->bad);
+		if (ring->sample_addr)
+			rec->addr = up_get(&p, end, 8, &rec->bad);
 		rec->id = up_get(&p, end, 8, &rec->bad);
 		rec->cpu = up_get(&p, end, 4, &rec->bad);
 		up_get(&p, end, 4, &rec->bad);
