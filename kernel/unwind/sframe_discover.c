@@ -310,7 +310,8 @@ static const char *find_table(const struct elf64_phdr *phdrs, int nr,
 
 /*
  * Try one mapping for the headers. Returns the reason why it does not lead to a
- * table, NULL if it does, or an ERR_PTR() if that cannot be told just now.
+ * table, NULL if it does, or an ERR_PTR(): -EFAULT if it does and the table
+ * cannot be read, -EAGAIN if that cannot be told just now.
  */
 static const char *try_headers(struct sframe_image *image,
 			       unsigned int which, struct elf64_phdr *phdrs,
@@ -323,7 +324,7 @@ static const char *try_headers(struct sframe_image *image,
 
 	nr = read_phdrs(image->headers[which], image->lens[which], phdrs);
 	if (nr < 0)
-		return ERR_PTR(nr);
+		return ERR_PTR(-EAGAIN);
 	if (!nr)
 		return "no ELF headers";
 
@@ -347,7 +348,8 @@ static const char *try_headers(struct sframe_image *image,
 
 /*
  * Fill in an entry for the mapping. The range may be larger than the mapping.
- * Returns 0, or -errno if that was not possible just now.
+ * Returns 0, -EFAULT if there is a table that cannot be read, or another error
+ * if that was not possible just now.
  */
 static int fill_entry(struct sframe_image *image, struct sframe_entry *entry)
 {
@@ -410,14 +412,16 @@ static struct sframe_entry *discover_unlocked(struct sframe_image *image)
 	struct mm_struct *mm = current->mm;
 	struct sframe_entry *entry, *ret = NULL;
 	struct vm_area_struct *vma;
+	int err;
 
 	entry = sframe_entry_alloc(SFRAME_GFP);
 	if (!entry)
 		return NULL;
 
-	if (fill_entry(image, entry) || !lock_mm(mm)) {
+	err = fill_entry(image, entry);
+	if (err || !lock_mm(mm)) {
 		sframe_entry_put(entry);
-		return NULL;
+		return err == -EFAULT ? ERR_PTR(err) : NULL;
 	}
 
 	vma = vma_lookup(mm, image->pc);
@@ -444,7 +448,8 @@ static struct sframe_entry *discover_unlocked(struct sframe_image *image)
  * Return: The entry for @pc, in the store, with a reference. NULL if it cannot
  *	   be told just now, or if @pc is not in executable memory; @start and
  *	   @end are valid then: there is no point in asking for another address
- *	   between them in the same walk.
+ *	   between them in the same walk. ERR_PTR(-EFAULT) if there is a table
+ *	   that cannot be read.
  */
 struct sframe_entry *sframe_discover(struct sframe_mm *sm, unsigned long pc,
 				     unsigned long *start, unsigned long *end)

@@ -89,7 +89,7 @@ struct sframe_mm;
  * @none_start:	First byte of code that is known to have no table
  * @none_len:	Bytes from there
  * @budget:	Rows that the walk may still look at
- * @faults:	Tables and headers that could not be read
+ * @faults:	Searches for a table that failed
  */
 struct unwind_user_sframe {
 	struct sframe_mm	*sm;

@@ -13,6 +13,7 @@
  * the budget of rows and by the number of faults that a walk puts up with.
  */
 
+#include <linux/err.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/ptrace.h>
@@ -31,8 +32,8 @@
 #include <trace/events/unwind.h>
 
 /*
- * Tables or headers that cannot be read, each after whatever it takes to find
- * out, before a walk does without tables.
+ * Searches for a table that fail, each after whatever it takes to find out,
+ * before a walk does without tables.
  */
 #define UNWIND_USER_MAX_FAULTS	8
 
@@ -160,8 +161,8 @@ static void cache_set(const struct unwind_user_sframe *sframe,
 }
 
 /*
- * Something could not be read. It is not worth trying again in this walk, and
- * too many of them could be somebody's way to keep the task busy.
+ * It cannot be told whether there is a table. It is not worth trying again in
+ * this walk, and too many of these could be somebody's way to keep the task busy.
  */
 static void note_fault(struct unwind_user_sframe *sframe, unsigned long start,
 		       unsigned long end)
@@ -175,22 +176,29 @@ static void note_fault(struct unwind_user_sframe *sframe, unsigned long start,
 	sframe->sm = NULL;
 }
 
-/* The entry for an address, or NULL, if it is not the one used last. */
+/* find_entry() where it is not the one used last. */
 static noinline struct sframe_entry *
 find_other_entry(struct unwind_user_sframe *sframe, unsigned long pc)
 {
+	struct sframe_entry *entry;
 	unsigned long start, end;
 
 	sframe_entry_put(sframe->entry);
-	sframe->entry = sframe_entry_get(sframe->sm, pc);
-	if (!sframe->entry)
-		sframe->entry = sframe_discover(sframe->sm, pc, &start, &end);
-	if (!sframe->entry)
+	sframe->entry = NULL;
+	entry = sframe_entry_get(sframe->sm, pc);
+	if (!entry)
+		entry = sframe_discover(sframe->sm, pc, &start, &end);
+	if (!entry)
 		note_fault(sframe, start, end);
-	return sframe->entry;
+	else if (!IS_ERR(entry))
+		sframe->entry = entry;
+	return entry;
 }
 
-/* The entry for an address, or NULL. The reference belongs to the walk. */
+/*
+ * The entry for an address; NULL if there is none, or an ERR_PTR() if there is
+ * a table that cannot be read. The reference belongs to the walk.
+ */
 static struct sframe_entry *
 find_entry(struct unwind_user_sframe *sframe, unsigned long pc)
 {
@@ -344,49 +352,53 @@ static enum unwind_user_status next_by_word(struct unwind_user_state *state,
 
 /*
  * Look a rule up in the table for an address, which the cache does not know.
- * Returns false if there is none. What can be kept is in the cache then, or the
- * walk knows not to ask again; @rule is for what cannot.
+ * What can be kept is in the cache then, @rule is for what cannot. If there is
+ * none, that is in the cache, or the walk knows not to ask again.
+ *
+ * A table that cannot be read ends the walk: code that has one needs no frame
+ * pointer, so that where the register leads to would be made up.
  */
-static bool look_up(struct unwind_user_sframe *sframe, unsigned long pc,
-		    struct sframe_rule *rule)
+static enum unwind_user_status look_up(struct unwind_user_sframe *sframe,
+				       unsigned long pc,
+				       struct sframe_rule *rule)
 {
 	enum sframe_status status;
 	struct sframe_entry *entry;
 
 	entry = find_entry(sframe, pc);
-	if (!entry)
-		return false;
+	if (IS_ERR_OR_NULL(entry))
+		return entry ? UNWIND_USER_FAULT : UNWIND_USER_NO_ANSWER;
 
 	if (unlikely(READ_ONCE(entry->reason))) {
 		set_none(sframe, entry->start, entry->end);
 		sframe_entry_note_none(sframe->sm, entry);
 		cache_set(sframe, pc, SFRAME_WORD_NONE);
-		return false;
+		return UNWIND_USER_NO_ANSWER;
 	}
 
 	status = sframe_find_user(&entry->sec, pc, rule, &sframe->budget);
 	if (likely(status == SFRAME_OK)) {
 		if (rule->word)
 			cache_set(sframe, pc, rule->word);
-		return true;
+		return UNWIND_USER_FOUND;
 	}
 
+	if (status == SFRAME_FAULT)
+		return UNWIND_USER_FAULT;
 	if (sframe_is_bad(status))
 		sframe_entry_bad(sframe->sm, entry, status);
-	else if (status == SFRAME_FAULT)
-		note_fault(sframe, entry->start, entry->end);
 	else if (status != SFRAME_BUDGET)
 		cache_set(sframe, pc, SFRAME_WORD_NONE);
-	return false;
+	return UNWIND_USER_NO_ANSWER;
 }
 
-/* The same for an ordinary rule, which is a word. */
+/* Is there an ordinary rule, which is a word? */
 static bool look_up_word(struct unwind_user_sframe *sframe, unsigned long pc,
 			 u64 *word)
 {
 	struct sframe_rule rule __uninitialized;
 
-	if (!look_up(sframe, pc, &rule))
+	if (look_up(sframe, pc, &rule) != UNWIND_USER_FOUND)
 		return false;
 	*word = rule.word;
 	return rule.word;
@@ -396,10 +408,11 @@ static enum unwind_user_status next_uncached(struct unwind_user_state *state,
 					     unsigned long pc)
 {
 	struct sframe_rule rule __uninitialized;
+	enum unwind_user_status status;
 
-	if (!look_up(state->sframe, pc, &rule))
-		return unwind_user_killed() ? UNWIND_USER_KILLED :
-					      UNWIND_USER_NO_ANSWER;
+	status = look_up(state->sframe, pc, &rule);
+	if (status != UNWIND_USER_FOUND)
+		return unwind_user_killed() ? UNWIND_USER_KILLED : status;
 	if (!rule.word)
 		return next_by_rule(state, &rule);
 	return next_by_word(state, rule.word);
@@ -409,8 +422,8 @@ static enum unwind_user_status next_uncached(struct unwind_user_state *state,
  * unwind_user_next_sframe - Find the caller of a frame by an SFrame table
  * @state:	State, for which unwind_user_has_sframe()
  *
- * Return: UNWIND_USER_FOUND, UNWIND_USER_NO_ANSWER if no table has the address
- *	   or can be used just now, or why there is no caller.
+ * Return: UNWIND_USER_FOUND, UNWIND_USER_NO_ANSWER if no table is known to have
+ *	   the address or can be used, or why there is no caller.
  */
 enum unwind_user_status
 unwind_user_next_sframe(struct unwind_user_state *state)

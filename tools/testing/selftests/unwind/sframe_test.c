@@ -283,15 +283,81 @@ TEST_F(added, protection_changes_leave_it)
 	EXPECT_TRUE(is_exact(&a->code));
 }
 
-TEST_F(added, unreadable_table_is_not_used_until_it_can_be_read)
+/* The frame pointer of this code leads to call_code()'s caller. */
+TEST_F(added, unreadable_table_ends_the_walk_until_it_can_be_read)
 {
-	struct area *a = &self->area;
+	struct area a;
 
-	ASSERT_EQ(0, area_add(a));
-	ASSERT_EQ(0, mprotect((void *)a->table, PAGE, PROT_NONE));
-	EXPECT_TRUE(is_without_table(&a->code));
-	ASSERT_EQ(0, mprotect((void *)a->table, PAGE, PROT_READ));
-	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_TRUE(area_make(&a, variant->version, variant->pcrel, false));
+	ASSERT_EQ(0, area_add(&a));
+	ASSERT_EQ(0, mprotect((void *)a.table, PAGE, PROT_NONE));
+	EXPECT_TRUE(is_cut(&a.code));
+	ASSERT_EQ(0, mprotect((void *)a.table, PAGE, PROT_READ));
+	EXPECT_TRUE(is_exact(&a.code));
+	ASSERT_EQ(0, mprotect((void *)a.table, PAGE, PROT_NONE));
+	/* What is known of it is as good as before. */
+	EXPECT_TRUE(is_exact(&a.code));
+	munmap(a.mem, AREA_SIZE);
+}
+
+/* The stack of an exit_group() by the area's code, of which @ring tells. */
+static int exit_of_child(struct area *a, bool resident, struct up_ring *ring)
+{
+	struct perf_event_attr attr;
+	int go[2], ret = -1;
+	pid_t pid;
+	char c = 0;
+
+	if (pipe(go))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		alarm(60);
+		if (read(go[0], &c, 1) != 1 ||
+		    (!resident && madvise((void *)a->table, PAGE, MADV_DONTNEED)))
+			_exit(0);
+		call_code(SYS_exit_group, (void *)a->code.top);
+	}
+
+	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
+		     tracepoint_id("raw_syscalls", "sys_enter"),
+		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+	if (pid > 0 && !up_open_pages(ring, &attr, pid, -1, -1, 4)) {
+		/* exit_group() */
+		ret = ioctl(ring->fd, PERF_EVENT_IOC_SET_FILTER, "id == 231") ?:
+		      up_enable(ring);
+	}
+	write(go[1], &c, 1);
+	waitpid(pid, NULL, 0);
+	close(go[0]);
+	close(go[1]);
+	return ret;
+}
+
+/* Nothing is paged in for a task that exits, its tables neither. */
+TEST_F(added, table_that_is_not_resident_ends_the_walk_of_a_task_that_exits)
+{
+	struct up_ring ring;
+	struct up_rec *rec;
+	unsigned int nr;
+	struct area a;
+	int resident;
+
+	ASSERT_TRUE(area_make(&a, variant->version, variant->pcrel, false));
+	ASSERT_EQ(0, area_add(&a));
+	for (resident = 0; resident < 2; resident++) {
+		ASSERT_EQ(0, exit_of_child(&a, resident, &ring));
+		up_drain(&ring);
+		EXPECT_EQ(1, up_count(&ring, UT_RECORD_CALLCHAIN_DEFERRED));
+		rec = up_nth(&ring, UT_RECORD_CALLCHAIN_DEFERRED, 0);
+		ASSERT_NE(NULL, rec);
+		nr = resident ? a.code.nr_ips : 1;
+		ASSERT_LE(nr, rec->nr);
+		EXPECT_EQ(resident, rec->nr > 1);
+		EXPECT_TRUE(up_frames_equal(rec->ips, nr, a.code.ips, nr));
+		up_close(&ring);
+	}
+	munmap(a.mem, AREA_SIZE);
 }
 
 /* Give all functions of the table in @build rows of a type that does not exist. */
@@ -1243,7 +1309,7 @@ TEST_F(slow, truncated_file_is_a_passing_fault)
 
 	ASSERT_EQ(0, area_add(a));
 	ASSERT_EQ(0, ftruncate(self->fd, 0));
-	EXPECT_TRUE(is_without_table(&a->code));
+	EXPECT_TRUE(is_cut(&a->code));
 	ASSERT_EQ(TABLE_SIZE, (unsigned long)pwrite(self->fd, build.mem, TABLE_SIZE, 0));
 	EXPECT_TRUE(is_exact(&a->code));
 }
@@ -1258,28 +1324,25 @@ TEST_F(slow, punched_hole_gives_the_table_up)
 	EXPECT_TRUE(is_without_table(&a->code));
 }
 
-/* Tables that cannot be read in one walk, before it does without any */
+/* Searches that fail in one walk, before it does without tables */
 #define MAX_FAULTS	8
 
-TEST_F(slow, walk_puts_up_with_7_unreadable_tables)
+/* These fail as there is no code. */
+TEST_F(slow, walk_puts_up_with_7_failed_searches)
 {
-	struct area bad[MAX_FAULTS];
+	u8 *bad = map_anon(0, MAX_FAULTS * PAGE, PROT_NONE, 0);
 	u64 words[2 * MAX_FAULTS + 4];
 	uint64_t ips[MAX_IPS];
 	int i, nr;
 
+	ASSERT_NE(MAP_FAILED, bad);
 	ASSERT_EQ(0, area_add(&self->area));
-	for (i = 0; i < MAX_FAULTS; i++) {
-		ASSERT_TRUE(area_make(&bad[i], 3, true, true));
-		ASSERT_EQ(0, area_add(&bad[i]));
-		ASSERT_EQ(0, mprotect((void *)bad[i].table, PAGE, PROT_NONE));
-	}
 
 	for (nr = MAX_FAULTS - 1; nr <= MAX_FAULTS; nr++) {
 		/* Frames by frame pointer, and one that only a table knows */
 		for (i = 0; i < nr; i++) {
 			words[2 * i] = (u64)&words[2 * i + 2];
-			words[2 * i + 1] = bad[i].code.ips[0];
+			words[2 * i + 1] = (u64)bad + i * PAGE + 16;
 		}
 		words[2 * i] = 0;
 		words[2 * i + 1] = self->area.code.ips[0];
@@ -1289,8 +1352,7 @@ TEST_F(slow, walk_puts_up_with_7_unreadable_tables)
 		EXPECT_EQ(nr < MAX_FAULTS ? nr + 3 : nr + 2,
 			  stack_of_words(words, ips));
 	}
-	for (i = 0; i < MAX_FAULTS; i++)
-		munmap(bad[i].mem, AREA_SIZE);
+	munmap(bad, MAX_FAULTS * PAGE);
 }
 
 /* The child's walk waits for its table until it is killed. */
@@ -1651,8 +1713,10 @@ TEST_F(found, unreadable_table_is_tried_again_later)
 	void *table = (void *)(image->addr + off);
 	size_t len;
 
+	/* The frame pointer of this code leads to call_code()'s caller. */
+	code_make(&image->code, image->file + FILE_TEXT, image->addr + FILE_TEXT, false);
 	/* In a segment of its own, at the end of the file */
-	len = code_table(&image->code, true, &build, variant->version,
+	len = code_table(&image->code, false, &build, variant->version,
 			 variant->pcrel, (unsigned long)table);
 	memcpy(image->file + off, build.mem, len);
 	image_phdr(&image->phdr[PH_SFRAME], PT_GNU_SFRAME, PF_R, off, off, len);
@@ -1662,7 +1726,7 @@ TEST_F(found, unreadable_table_is_tried_again_later)
 			      image->fd, off));
 
 	ASSERT_EQ(0, ftruncate(image->fd, off));
-	EXPECT_TRUE(is_without_table(&image->code));
+	EXPECT_TRUE(is_cut(&image->code));
 	ASSERT_EQ((ssize_t)len, pwrite(image->fd, build.mem, len, off));
 	EXPECT_TRUE(is_exact(&image->code));
 }
@@ -2009,6 +2073,7 @@ static int count_reason(u64 *words, int frames, const char *reason)
 TEST(end_of_a_walk_has_its_reason)
 {
 	u64 *words, ra = (u64)trace_count;
+	struct area area;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
@@ -2034,6 +2099,17 @@ TEST(end_of_a_walk_has_its_reason)
 	EXPECT_EQ(2, count_reason(words, 1, " end=end"));
 	words[1] = 1ULL << 63;
 	EXPECT_EQ(2, count_reason(words, 1, " end=corrupt"));
+	/* In code whose table cannot be read: though the frame pointer leads on */
+	ASSERT_TRUE(area_make(&area, 3, true, true));
+	ASSERT_EQ(0, area_add(&area));
+	ASSERT_EQ(0, mprotect((void *)area.table, PAGE, PROT_NONE));
+	words[0] = (u64)&words[2];
+	words[1] = area.code.ips[0];
+	words[2] = 0;
+	words[3] = ra;
+	EXPECT_EQ(2, count_reason(words, 2, "sframe=0 fp=1 "));
+	EXPECT_EQ(2, count_reason(words, 2, " end=fault"));
+	munmap(area.mem, AREA_SIZE);
 	trace_clear();
 	munmap(words, PAGE);
 }

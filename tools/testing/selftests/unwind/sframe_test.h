@@ -284,6 +284,14 @@ static inline bool is_without_table(const struct code *code)
 	return true;
 }
 
+/* Does it end at the leaf? It does where a table cannot be read. */
+static inline bool is_cut(const struct code *code)
+{
+	uint64_t ips[MAX_IPS];
+
+	return stack_of((void *)code->top, ips) == 1 && ips[0] == code->ips[0];
+}
+
 static inline int add_table(unsigned long start, unsigned long end,
 			    unsigned long text_start, unsigned long text_end)
 {
