@@ -91,7 +91,7 @@ static __always_inline void take(void *ctx, struct prof_sample *sample, __u64 ow
 	sample->head.weight = 1;
 	bpf_get_current_comm(sample->head.comm, sizeof(sample->head.comm));
 	sample->head.kernel_size = bpf_get_stack(ctx, sample->head.kernel,
-					    sizeof(sample->head.kernel), own);
+						 sizeof(sample->head.kernel), own);
 	sample->head.user_size = 0;
 
 	ret = bpf_unwind_user_request(&sample->head.cookie);

@@ -730,7 +730,7 @@ TEST_F(bpf, on_the_way_out_requests_are_refused)
 	self->b.skel->bss->want_tgid = 0;
 	ASSERT_STREQ("", bpf_read(&self->b));
 	if (!self->b.nr)
-		SKIP(return, "needs context tracking (CONFIG_CONTEXT_TRACKING_USER_FORCE or nohz_full=)");
+		SKIP(return, "needs CONFIG_CONTEXT_TRACKING_USER_FORCE or nohz_full=");
 	EXPECT_LE(ENTRIES, self->b.nr);
 	EXPECT_EQ(self->b.nr, count_type(&self->b, 'R'));
 	for (i = 0; i < self->b.nr; i++) {
