@@ -71,12 +71,15 @@ suite 11-right $'# beside' 'sleep 3602 & echo $! >> sleeping; wait'
 nobody() { until_true bash -c 'for pid in $(cat "$1"); do ! kill -0 $pid || exit 1; done' _ "$faked/out/sleeping"; }
 for signal in INT TERM HUP; do
 	rm -f "$faked/out/sleeping"
-	set -m # in the background SIGINT would be ignored
-	faked "$faked/harness/test" > "$tmp/said" 2>&1 &
+	set -m # in the background SIGINT would be ignored, as where this is started so
+	faked env --default-signal "$faked/harness/test" > "$tmp/said" 2>&1 &
 	set +m
-		pass "test-runs-before-SIG$signal" until_true bash -c '(($(wc -l < "$1") == 3))' _ "$faked/out/sleeping"
+	pass "test-runs-before-SIG$signal" until_true bash -c '(($(wc -l < "$1") == 3))' _ "$faked/out/sleeping"
 	kill -s "$signal" -- -$!
-	{ wait $! && rc=1 || rc=0; } 2> /dev/null
+	{
+		until_true bash -c '! kill -0 "$1"' _ $! || kill -s KILL -- -$!
+		wait $! && rc=1 || rc=0
+	} 2> /dev/null
 	result "$rc" "test-fails-on-SIG$signal"
 	pass "test-leaves-nothing-after-SIG$signal" nobody
 done
