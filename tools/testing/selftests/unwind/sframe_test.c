@@ -857,6 +857,40 @@ TEST_F(rules, misaligned_cfa_ends_the_trace)
 	EXPECT_EQ(1, rules_trace(a, ips));
 }
 
+/* What is there would do as a return address. */
+TEST_F(rules, misaligned_cfa_of_a_caller_ends_the_trace)
+{
+	struct area *a = &self->area;
+	u64 words[6] = { 0, a->code.ips[0] };
+	uint64_t ips[MAX_IPS];
+
+	memcpy((u8 *)&words[2] + 4, &a->code.ips[1], sizeof(u64));
+	sframe_build_func(&build, a->code.leaf, 7, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 12);
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_EQ(2, stack_of_words(words, ips));
+	EXPECT_EQ(2, stack_of_words(words, ips));
+}
+
+/* A table for the system call itself; its caller goes by frame pointer. */
+TEST_F(rules, frame_pointer_that_the_topmost_frame_saved_is_restored)
+{
+	unsigned long ip = (unsigned long)framed_ip_syscall;
+	struct area *a = &self->area;
+	u64 ra = (u64)call_code_ip;
+	u64 words[] = { 0, ra, 0, 0, 0, ra };
+	uint64_t ips[MAX_IPS];
+
+	words[0] = (u64)&words[4];
+	sframe_build_func(&build, ip - 2, 4, SFRAME_BUILD_ROW1);
+	sframe_build_saved(&build, 0, SFRAME_BUILD_SP, 16, -16);
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+	ASSERT_EQ(0, add_table(a->table, a->table_end, ip - 2, ip + 2));
+	EXPECT_EQ(3, stack_of_words(words, ips));
+	EXPECT_EQ(3, stack_of_words(words, ips));
+}
+
 TEST_F(rules, cfa_in_no_mans_land_ends_the_trace)
 {
 	struct area *a = &self->area;
@@ -1009,11 +1043,34 @@ TEST_F(rules, return_address_behind_the_function_is_the_functions)
 	sframe_build_func(&build, a->code.leaf, 7, SFRAME_BUILD_ROW1);
 	sframe_build_sp(&build, 0, 8);
 	sframe_build_func(&build, a->code.leaf + 7, 7, SFRAME_BUILD_ROW1);
-	sframe_build_end(&build, 0);
+	sframe_build_sp(&build, 0, 16);
 	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
 	ASSERT_EQ(0, area_add(a));
 	EXPECT_EQ(4, stack_of_words(words, ips));
 	EXPECT_EQ(4, stack_of_words(words, ips));
+}
+
+/* The same with a rule that is not kept: the CFA is on the stack. */
+TEST_F(rules, return_address_behind_a_function_with_a_rare_rule_is_the_functions)
+{
+	struct area *a = &self->area;
+	u64 next = a->code.leaf + 7;
+	u64 words[] = { 0, next, 0, next, 0, next, 0, 0 };
+	s32 regs[] = { SFRAME_BUILD_REG(7) | SFRAME_BUILD_DEREF, 0, 0 };
+	uint64_t ips[MAX_IPS];
+	int i;
+
+	for (i = 2; i < 8; i += 2)
+		words[i] = (u64)&words[i + 2];
+	sframe_build_func(&build, a->code.leaf, 7, SFRAME_BUILD_ROW1)->info2 = 1;
+	sframe_build_row(&build, 0, 3 << 1, regs);
+	sframe_build_func(&build, next, 7, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 8);
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_EQ(4, stack_of_words(words, ips));
+	EXPECT_EQ(4, stack_of_words(words, ips));
+	EXPECT_EQ(next, ips[3]);
 }
 
 TEST_F(rules, kernel_address_is_not_stored)
