@@ -26,6 +26,8 @@
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_user_types.h>
 
+#include "bpf.h"
+
 #define CREATE_TRACE_POINTS
 #include <trace/events/unwind_deferred.h>
 

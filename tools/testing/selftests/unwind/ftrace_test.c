@@ -961,9 +961,13 @@ TEST_F(ftrace, engine_is_armed_as_long_as_the_option_is_on)
 TEST_F_TIMEOUT(ftrace, every_place_serves_an_instance, LONG)
 {
 	static struct inst inst[MAX_WORKS];
+	/* An instance takes seconds under checkers: most places are the module's. */
+	int i, nr, ret = 0, others = need_module() ? 0 : 48;
+	struct session s = { .fd = -1 };
 	uint64_t cookie = 0;
-	int i, nr, ret = 0;
 
+	if (others)
+		ASSERT_EQ(0, session_start(&s, others));
 	for (nr = 0; nr < MAX_WORKS; nr++) {
 		ret = inst_create(&inst[nr], 10 + nr);
 		if (ret)
@@ -972,8 +976,8 @@ TEST_F_TIMEOUT(ftrace, every_place_serves_an_instance, LONG)
 	}
 	/* perf and instance a have one each, hence at most 60. */
 	EXPECT_EQ(-EBUSY, ret);
-	EXPECT_LE(nr, MAX_WORKS - 2);
-	EXPECT_GE(nr, MAX_WORKS - 10);
+	EXPECT_LE(nr, MAX_WORKS - 2 - others);
+	EXPECT_GE(nr, MAX_WORKS - 10 - others);
 	chain0(SYS_getppid);
 	for (i = 0; i < nr; i++) {
 		EXPECT_EQ(0, inst_drain(&inst[i]));
@@ -985,6 +989,8 @@ TEST_F_TIMEOUT(ftrace, every_place_serves_an_instance, LONG)
 	}
 	for (i = 0; i <= nr && i < MAX_WORKS; i++)
 		EXPECT_EQ(0, inst_remove(&inst[i]));
+	if (others)
+		session_end(&s);
 }
 
 /* ------------------------------------------------------------------------ */
