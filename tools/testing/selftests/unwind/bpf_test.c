@@ -1422,7 +1422,7 @@ static const struct {
 	{ "by_xdp", "is not allowed" },
 };
 
-TEST_F(bpf, verifier_refuses_bad_arguments_and_other_types)
+TEST_F_TIMEOUT(bpf, verifier_refuses_bad_arguments_and_other_types, LONG)
 {
 	struct bpf_refused *skel;
 	struct bpf_program *prog;
