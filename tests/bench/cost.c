@@ -21,7 +21,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -31,14 +30,6 @@
 #define RING_PAGES	8192
 #define SAMPLES		10
 #define REGS_X86_64	0xff0fffULL
-
-static uint64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
 
 static bool is_burst(const char *mode)
 {
@@ -78,24 +69,6 @@ static int open_event(const char *mode, int leader)
 	if (leader >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, leader))
 		err(1, "PERF_EVENT_IOC_SET_OUTPUT");
 	return fd;
-}
-
-static uint64_t loop(int rounds)
-{
-	uint64_t start = now();
-	int i;
-
-	for (i = 0; i < rounds; i++)
-		syscall(SYS_getppid);
-	return now() - start;
-}
-
-static __attribute__((noinline)) uint64_t at_depth(int depth, int rounds)
-{
-	uint64_t t = depth > 1 ? at_depth(depth - 1, rounds) : loop(rounds);
-
-	asm volatile("" : "+r" (t));
-	return t;
 }
 
 static void sample(const char *mode, int depth)

@@ -21,7 +21,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <bpf/libbpf.h>
@@ -36,32 +35,6 @@
 
 static struct tracers *skel;
 static void *ring;
-
-static uint64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
-
-static uint64_t loop(int rounds)
-{
-	uint64_t start = now();
-	int i;
-
-	for (i = 0; i < rounds; i++)
-		syscall(SYS_getppid);
-	return now() - start;
-}
-
-static __attribute__((noinline)) uint64_t at_depth(int depth, int rounds)
-{
-	uint64_t t = depth > 1 ? at_depth(depth - 1, rounds) : loop(rounds);
-
-	asm volatile("" : "+r" (t));
-	return t;
-}
 
 static void put(const char *file, const char *text)
 {
