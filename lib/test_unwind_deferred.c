@@ -22,7 +22,8 @@
  *				the same at each hit of POINT (kprobe:function or
  *				tp:tracepoint) by the thread WHO (-WHO: a thread
  *				of that process), after SKIP hits, MAX times at
- *				most; irq_enable only if called from CALLER
+ *				most; irq_enable and functions only if called
+ *				from CALLER (CALLER*: by any of that prefix)
  *	unprobe ID		report and remove it
  *	hold W, release W	callbacks of W wait in between
  *	state TID		log whether a task has a context and a cache
@@ -442,10 +443,23 @@ static bool probe_wants(const struct probe *probe)
 	return current->pid == probe->who;
 }
 
+static bool probe_wants_caller(const struct probe *probe, unsigned long ip)
+{
+	char symbol[KSYM_SYMBOL_LEN];
+	size_t len = strlen(probe->caller);
+
+	if (!len)
+		return true;
+
+	sprint_symbol_no_offset(symbol, ip);
+	if (probe->caller[len - 1] == '*')
+		return !strncmp(symbol, probe->caller, len - 1);
+	return !strcmp(symbol, probe->caller);
+}
+
 static void probe_hit(struct probe *probe, unsigned long ip)
 {
 	int *depth = &(*this_cpu_ptr(&probe_depth))[!!in_nmi()];
-	char symbol[KSYM_SYMBOL_LEN];
 	int hit;
 
 	if (!probe_wants(probe))
@@ -455,11 +469,8 @@ static void probe_hit(struct probe *probe, unsigned long ip)
 	if ((*depth)++)
 		goto out;
 
-	if (probe->caller[0]) {
-		sprint_symbol_no_offset(symbol, ip);
-		if (strcmp(symbol, probe->caller))
-			goto out;
-	}
+	if (!probe_wants_caller(probe, ip))
+		goto out;
 
 	hit = atomic_inc_return(&probe->hits);
 	if (hit > probe->skip && hit - probe->skip <= probe->max) {
@@ -472,7 +483,9 @@ out:
 
 static int probe_kprobe(struct kprobe *kp, struct pt_regs *regs)
 {
-	probe_hit(container_of(kp, struct probe, kprobe), 0);
+	/* At the first instruction, the return address is topmost. */
+	probe_hit(container_of(kp, struct probe, kprobe),
+		  regs_get_kernel_stack_nth(regs, 0));
 	return 0;
 }
 
