@@ -44,8 +44,7 @@
  * @start:	First byte of the mapping
  * @end:	Behind the last one
  * @pgoff:	Page of the file that is mapped there
- * @inode:	Of the file. Never followed, compared only while the mapping is
- *		known not to have gone
+ * @inode:	Of the file. Never followed, compared with the mmap lock held only
  * @nr_headers:	Number of mappings of the same file that start with its headers
  * @headers:	Where they start
  * @lens:	Their lengths
@@ -129,21 +128,6 @@ static const char *note_mapping(struct sframe_image *image,
 	image->inode = file_inode(vma->vm_file);
 	find_headers(image, vma);
 	return image->nr_headers ? NULL : "ELF headers not mapped";
-}
-
-/* Is @vma still what was noted? A part of it, after mprotect(), counts too. */
-static bool same_mapping(const struct sframe_image *image,
-			 struct vm_area_struct *vma)
-{
-	if (!vma || !(vma->vm_flags & VM_EXEC))
-		return false;
-	if (image->is_vdso)
-		return vma->vm_start == image->start;
-	if (!vma->vm_file || file_inode(vma->vm_file) != image->inode)
-		return false;
-
-	return vma->vm_pgoff - (vma->vm_start >> PAGE_SHIFT) ==
-	       image->pgoff - (image->start >> PAGE_SHIFT);
 }
 
 /* Addresses of a segment that is loaded @bias bytes above where it says. */
@@ -238,16 +222,14 @@ static bool segment_has(const struct sframe_image *image,
 }
 
 /*
- * Set the code range of @entry to the segment with the address that was asked
- * for, and the text range of the table to all executable segments: it is one
- * table for all of them.
+ * Set the code range of @entry, and the text range of the table, to the segment
+ * with the address that was asked for. Others have entries of their own.
  */
 static const char *find_text(const struct sframe_image *image,
 			     const struct elf64_phdr *phdrs, int nr,
 			     unsigned long bias, struct sframe_entry *entry)
 {
-	unsigned long start, end, min = ULONG_MAX, max = 0;
-	bool found = false;
+	unsigned long start, end;
 	int i;
 
 	for (i = 0; i < nr; i++) {
@@ -255,22 +237,16 @@ static const char *find_text(const struct sframe_image *image,
 			continue;
 		if (!segment_range(&phdrs[i], bias, &start, &end))
 			return "ELF segment out of range";
-
-		min = min(min, start);
-		max = max(max, end);
-		if (found || !segment_has(image, &phdrs[i], start, end))
+		if (!segment_has(image, &phdrs[i], start, end))
 			continue;
 
 		entry->start = start & PAGE_MASK;
 		entry->end = PAGE_ALIGN(end);
-		found = true;
+		entry->sec.text_start = start;
+		entry->sec.text_end = end;
+		return NULL;
 	}
-	if (!found)
-		return "not mapped as the ELF headers say";
-
-	entry->sec.text_start = min;
-	entry->sec.text_end = max;
-	return NULL;
+	return "not mapped as the ELF headers say";
 }
 
 /* Set the memory of the table. */
@@ -424,8 +400,12 @@ static struct sframe_entry *discover_unlocked(struct sframe_image *image)
 		return err == -EFAULT ? ERR_PTR(err) : NULL;
 	}
 
+	/*
+	 * It is what was noted, or a part of that, and may be executable no
+	 * more; or it was unmapped, which the probe knows.
+	 */
 	vma = vma_lookup(mm, image->pc);
-	if (same_mapping(image, vma))
+	if (vma && (vma->vm_flags & VM_EXEC))
 		ret = insert_for_vma(image->sm, entry, &image->probe, vma,
 				     image->pc);
 	else
