@@ -1153,6 +1153,89 @@ TEST_F(rules, frame_pointer_that_leads_to_itself_ends_the_trace)
 	EXPECT_EQ(4, stack_of_words(words, ips));
 }
 
+/* The kernel's own addresses of this very stack would look like a frame. */
+TEST_F(rules, frame_in_the_kernels_mapping_of_the_stack_is_not_followed)
+{
+	struct area *a = &self->area;
+	u64 *words = (u64 *)a->mem;
+	uint64_t ips[MAX_IPS];
+	s32 cfa = 16;
+
+	words[1] = a->code.ips[0];
+	words[5] = a->code.ips[0];
+	sframe_build_func(&build, a->code.leaf, 7, SFRAME_BUILD_ROW1);
+	sframe_build_row(&build, 0, SFRAME_BUILD_FP | 1 << 1, &cfa);
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+	ASSERT_EQ(0, area_add(a));
+	words[0] = (u64)&words[4];
+	EXPECT_EQ(3, stack_of_words(words, ips));
+	EXPECT_EQ(3, stack_of_words(words, ips));
+	words[0] = kernel_alias(words[0]);
+	ASSERT_NE(0, words[0]);
+	EXPECT_EQ(2, stack_of_words(words, ips));
+	EXPECT_EQ(2, stack_of_words(words, ips));
+}
+
+/* The frame pointer is the interrupted code's, and would lead past it. */
+TEST_F(rules, handler_with_a_table_leads_to_what_it_interrupted)
+{
+	struct area *a = &self->area;
+	u64 *words = (u64 *)(a->mem + CODE_OFF - PAGE);
+	/* As the kernel has it: handler, flags, restorer, mask */
+	unsigned long action[4];
+	uint64_t ips[MAX_IPS], want[NR_STUBS + 4];
+	int i, nr;
+
+	words[0] = (u64)&words[2];
+	words[1] = (u64)call_code_ip;
+	/* mov $SYS_getppid, %eax; syscall; nop; ret */
+	code_bytes((u8 *)a->text, "\xb8\x6e\0\0\0\x0f\x05\x90\xc3", 9);
+	a->code.ips[0] = a->text + 7;
+	sframe_build_func(&build, a->code.leaf, 9, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 8);
+	add_stubs(a);
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+	ASSERT_EQ(0, area_add(a));
+	ASSERT_TRUE(stack_ring_open());
+
+	signal(SIGUSR1, (void (*)(int))a->code.top);
+	ASSERT_EQ(0, syscall(SYS_rt_sigaction, SIGUSR1, NULL, action, 8));
+	ASSERT_EQ(a->code.top, action[0]);
+	memcpy(want, a->code.ips, sizeof(*want) * (NR_STUBS + 1));
+	want[NR_STUBS + 1] = action[2];
+	want[NR_STUBS + 2] = (u64)framed_ip_syscall;
+	want[NR_STUBS + 3] = words[1];
+	for (i = 0; i < 2; i++) {
+		up_enable(&stack_ring);
+		framed_syscall(SYS_kill, getpid(), SIGUSR1, 0, words, words);
+		nr = stack_take(ips);
+		EXPECT_TRUE(up_frames_equal(ips, nr < 0 ? 0 : nr, want,
+					    ARRAY_SIZE(want)));
+	}
+	signal(SIGUSR1, SIG_DFL);
+}
+
+/* A frame whose rule was too much for one walk is looked up by the next. */
+TEST_F(rules, function_of_very_many_rows_is_none_for_one_walk_only)
+{
+	struct area *a = &self->area;
+	u64 words[14] = {};
+	uint64_t ips[MAX_IPS];
+	int i;
+
+	for (i = 1; i <= 12; i++)
+		words[i] = a->code.leaf + i;
+	/* All of them have to be read, for each address. */
+	sframe_build_func(&build, a->code.leaf, STUB_SIZE, SFRAME_BUILD_ROW1);
+	for (i = 0; i < 4000; i++)
+		sframe_build_sp(&build, 0, 8);
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+	ASSERT_EQ(0, area_add(a));
+	/* 32768 rows are enough for eight, which the next one knows. */
+	EXPECT_EQ(10, stack_of_words(words, ips));
+	EXPECT_EQ(13, stack_of_words(words, ips));
+}
+
 /* Kinds of random tables: what is not */
 enum { RANDOM_BUT_HEADER, RANDOM_BUT_INDEX, RANDOM_BYTES, NR_RANDOM };
 
@@ -1644,6 +1727,56 @@ TEST_F(found, each_of_several_executable_segments_is_exact)
 	EXPECT_TRUE(is_without_table(&image->code));
 }
 
+/* The kernel makes one mapping of them. */
+TEST_F(found, adjacent_executable_segments_are_exact)
+{
+	struct image *image = &self->image;
+	unsigned long off = FILE_TEXT + PAGE;
+	void *text = (void *)(image->addr + off);
+	struct code second;
+
+	code_make(&second, image->file + off, image->addr + off, true);
+	sframe_build_init(&build, variant->version, variant->pcrel,
+			  image->addr + FILE_TABLE);
+	code_funcs(&image->code, true, &build);
+	code_funcs(&second, true, &build);
+	image->phdr[PH_SFRAME].p_memsz = sframe_build_finish(&build);
+	memcpy(image->file + FILE_TABLE, build.mem,
+	       image->phdr[PH_SFRAME].p_memsz);
+	image_phdr(&image->phdr[PH_SPARE], PT_LOAD, PF_R | PF_X, off, off, PAGE);
+	ASSERT_TRUE(image_map(image));
+	ASSERT_EQ(text, mmap(text, PAGE, PROT_READ | PROT_EXEC,
+			     MAP_PRIVATE | MAP_FIXED, image->fd, off));
+	EXPECT_TRUE(is_exact(&second));
+	EXPECT_TRUE(is_exact(&image->code));
+	EXPECT_TRUE(is_exact(&second));
+}
+
+/* Of one segment, whose second half is something else by now */
+TEST_F(found, other_memory_within_a_segment_has_no_table)
+{
+	struct image *image = &self->image;
+	unsigned long text = image->addr + FILE_TEXT + PAGE;
+	struct code second;
+
+	code_make(&second, image->file + FILE_TEXT + PAGE, text, true);
+	sframe_build_init(&build, variant->version, variant->pcrel,
+			  image->addr + FILE_TABLE);
+	code_funcs(&image->code, true, &build);
+	code_funcs(&second, true, &build);
+	image->phdr[PH_SFRAME].p_memsz = sframe_build_finish(&build);
+	memcpy(image->file + FILE_TABLE, build.mem,
+	       image->phdr[PH_SFRAME].p_memsz);
+	image->phdr[PH_TEXT].p_filesz = 2 * PAGE;
+	image->phdr[PH_TEXT].p_memsz = 2 * PAGE;
+	ASSERT_TRUE(image_map(image));
+	ASSERT_TRUE(map_over(text, PAGE, PROT_CODE));
+	code_make(&second, (u8 *)text, text, true);
+	EXPECT_TRUE(is_exact(&image->code));
+	EXPECT_TRUE(is_without_table(&second));
+	EXPECT_TRUE(is_exact(&image->code));
+}
+
 TEST_F(found, longer_segment_than_the_table_is_accepted)
 {
 	struct image *image = &self->image;
@@ -1702,6 +1835,40 @@ TEST_F(found, headers_of_another_file_in_between_are_passed_over)
 				other.fd, 0));
 	EXPECT_TRUE(is_exact(&image->code));
 	image_free(&other);
+}
+
+/* What looks like headers, but is further on in the same file */
+TEST_F(found, headers_in_the_middle_of_the_file_are_passed_over)
+{
+	struct image *image = &self->image;
+	void *between = (void *)(image->addr + PAGE);
+	Elf64_Phdr *phdr;
+
+	sframe_build_init(&build, variant->version, variant->pcrel,
+			  image->addr + PAGE + FILE_TABLE);
+	sframe_build_func(&build, image->addr + FILE_TEXT, PAGE, SFRAME_BUILD_ROW1);
+	sframe_build_end(&build, 0);
+	memcpy(image->file + PAGE, image->file, PAGE);
+	memcpy(image->file + PAGE + FILE_TABLE, build.mem,
+	       sframe_build_finish(&build));
+	phdr = (Elf64_Phdr *)(image->file + PAGE + sizeof(Elf64_Ehdr));
+	phdr[PH_TEXT].p_vaddr = FILE_TEXT - PAGE;
+	ASSERT_TRUE(image_map(image));
+	/* A mapping of its own */
+	ASSERT_EQ(between, mmap(between, PAGE, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_FIXED, image->fd, PAGE));
+	EXPECT_TRUE(is_exact(&image->code));
+}
+
+TEST_F(found, headers_that_cannot_be_read_are_passed_over)
+{
+	struct image *image = &self->image;
+	void *between = (void *)(image->addr + PAGE);
+
+	ASSERT_TRUE(image_map(image));
+	ASSERT_EQ(between, mmap(between, PAGE, PROT_NONE, MAP_PRIVATE | MAP_FIXED,
+				image->fd, 0));
+	EXPECT_TRUE(is_exact(&image->code));
 }
 
 TEST_F(found, other_file_at_the_same_place_is_looked_at_anew)
@@ -1867,6 +2034,44 @@ TEST(file_with_unfit_headers_has_no_table)
 		}
 		image_free(&image);
 	}
+}
+
+/* Even if they agree */
+TEST(file_with_a_segment_twice_has_no_table)
+{
+	static const int twice[] = { PH_HEADERS, PH_SFRAME };
+	unsigned int i;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+
+	for (i = 0; i < ARRAY_SIZE(twice); i++) {
+		struct image image;
+
+		ASSERT_TRUE(image_make(&image, 3, true));
+		image.phdr[PH_SPARE] = image.phdr[twice[i]];
+		ASSERT_TRUE(image_map(&image));
+		EXPECT_TRUE(is_without_table(&image.code)) {
+			TH_LOG("segment %d", twice[i]);
+		}
+		image_free(&image);
+	}
+}
+
+/* All is where it says, but that is no place for a mapping. */
+TEST(file_whose_addresses_are_not_aligned_has_no_table)
+{
+	struct image image;
+	unsigned int i;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_TRUE(image_make(&image, 3, true));
+	for (i = 0; i < PH_NR; i++)
+		image.phdr[i].p_vaddr += 8;
+	ASSERT_TRUE(image_map(&image));
+	EXPECT_TRUE(is_without_table(&image.code));
+	image_free(&image);
 }
 
 TEST(random_headers_do_no_harm)
@@ -2107,6 +2312,36 @@ TEST(tracepoints_tell_of_tables_and_walks)
 	EXPECT_EQ(1, trace_count("functions=5 version=3 unmapped"));
 	EXPECT_EQ(2, trace_count("sframe=5 "));
 	trace_clear();
+}
+
+/* Reading it can have effects, so it is not even asked for ELF headers. */
+TEST(device_memory_is_not_searched)
+{
+	uint64_t ips[MAX_IPS];
+	u64 words[4] = { };
+	void *bios;
+	int fd;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	if (must_skip(_metadata, need_tracepoint("unwind", "unwind_sframe_section")))
+		return;
+	fd = open("/dev/mem", O_RDONLY);
+	if (fd < 0)
+		SKIP(return, "needs /dev/mem");
+	bios = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0xf0000);
+	close(fd);
+	if (bios == MAP_FAILED)
+		SKIP(return, "/dev/mem cannot be mapped");
+	words[0] = (u64)&words[2];
+	words[1] = (u64)bios + 16;
+	trace_clear();
+	ASSERT_EQ(0, trace_event("unwind_sframe_section", true));
+	EXPECT_EQ(2, stack_of_words(words, ips));
+	trace_event("unwind_sframe_section", false);
+	EXPECT_EQ(1, trace_count("device memory"));
+	trace_clear();
+	munmap(bios, PAGE);
 }
 
 /* How often two walks of @words, cold and warm, ended with @reason. */

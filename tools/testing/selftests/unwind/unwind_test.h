@@ -192,6 +192,40 @@ static inline const char *need_tracepoint(const char *system, const char *name)
 	return why;
 }
 
+/* Five levels of page tables give user space 56 bits. */
+static inline bool cpu_has_la57(void)
+{
+	bool found = false;
+	char line[4096];
+	FILE *f = fopen("/proc/cpuinfo", "r");
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = !strncmp(line, "flags", 5) && strstr(line, " la57");
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/*
+ * Where the kernel, which maps all memory, has the page at @addr, or 0. It must
+ * have been written to. With KASLR that is elsewhere, and nothing is there.
+ */
+static inline uint64_t kernel_alias(unsigned long addr)
+{
+	uint64_t base = cpu_has_la57() ? 0xff11000000000000 : 0xffff888000000000;
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+	uint64_t entry = 0;
+
+	if (fd < 0)
+		return 0;
+	if (pread(fd, &entry, sizeof(entry), addr / 4096 * sizeof(entry)) < 0)
+		entry = 0;
+	close(fd);
+	/* The frame number is in the lower 55 bits, and is root's */
+	entry &= (1ULL << 55) - 1;
+	return entry ? base + entry * 4096 + addr % 4096 : 0;
+}
+
 /* Write a string to a file, as echo does. Returns 0 or -errno. */
 static inline int write_file(const char *path, const char *text)
 {
