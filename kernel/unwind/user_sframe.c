@@ -350,6 +350,14 @@ static enum unwind_user_status next_by_word(struct unwind_user_state *state,
 	return unwind_user_to_caller(state, cfa, fp, ra, cfa - sizeof(u64));
 }
 
+/* The frames to come, and the next walk, are likely to be in the same code. */
+static void note_none(struct unwind_user_sframe *sframe,
+		      struct sframe_entry *entry)
+{
+	set_none(sframe, entry->start, entry->end);
+	sframe_entry_note_none(sframe->sm, entry);
+}
+
 /*
  * Look a rule up in the table for an address, which the cache does not know.
  * What can be kept is in the cache then, @rule is for what cannot. If there is
@@ -370,8 +378,7 @@ static enum unwind_user_status look_up(struct unwind_user_sframe *sframe,
 		return entry ? UNWIND_USER_FAULT : UNWIND_USER_NO_ANSWER;
 
 	if (unlikely(READ_ONCE(entry->reason))) {
-		set_none(sframe, entry->start, entry->end);
-		sframe_entry_note_none(sframe->sm, entry);
+		note_none(sframe, entry);
 		cache_set(sframe, pc, SFRAME_WORD_NONE);
 		return UNWIND_USER_NO_ANSWER;
 	}
@@ -442,6 +449,28 @@ unwind_user_next_sframe(struct unwind_user_state *state)
 	if (word == SFRAME_WORD_NONE)
 		return UNWIND_USER_NO_ANSWER;
 	return next_by_word(state, word);
+}
+
+/*
+ * There were many frames without a table. If each of them was asked for in the
+ * cache, note the code that one in their middle is in: what was noted last can
+ * be the library that has the first frames of all stacks, and no others.
+ */
+static noinline void note_many_none(struct unwind_user_sframe *sframe,
+				    unsigned long pc)
+{
+	struct sframe_entry *entry;
+
+	/* A search that failed may have been one too many. */
+	if (!sframe->sm || is_none(sframe, pc))
+		return;
+
+	entry = sframe_entry_get(sframe->sm, pc);
+	if (!entry)
+		return;
+	if (READ_ONCE(entry->reason))
+		note_none(sframe, entry);
+	sframe_entry_put(entry);
 }
 
 /* In words that say something else than where the caller's registers are */
@@ -548,6 +577,8 @@ out:
 		state->frames[UNWIND_USER_TYPE_FP] += nr_fp;
 		state->frames[UNWIND_USER_TYPE_SFRAME] += entry - entries - nr_fp;
 	}
+	if (nr_fp > UNWIND_USER_WINDOW / 2)
+		note_many_none(sframe, entries[nr_fp / 2] - 1);
 	if (fp_end)
 		unwind_user_fp_end(state);
 	return entry - entries;

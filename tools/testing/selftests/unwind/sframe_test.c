@@ -919,6 +919,29 @@ TEST_F(rules, gap_between_functions_goes_by_frame_pointer)
 	EXPECT_EQ(a->code.ips[1], ips[1]);
 }
 
+/* Code without a table would be noted for so many frames. */
+TEST_F(rules, gap_that_many_frames_are_in_leaves_the_table)
+{
+	struct area *a = &self->area;
+	u64 words[36] = { };
+	uint64_t ips[MAX_IPS];
+	int i;
+
+	for (i = 0; i < 16; i++) {
+		words[2 * i] = (u64)&words[2 * i + 2];
+		words[2 * i + 1] = a->code.ips[1];
+	}
+	words[33] = a->code.ips[0];
+	words[34] = a->code.ips[0];
+	sframe_build_func(&build, a->code.leaf, 7, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 8);
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+	ASSERT_EQ(0, area_add(a));
+	/* The system call, those frames, and two by the table */
+	EXPECT_EQ(19, stack_of_words(words, ips));
+	EXPECT_EQ(19, stack_of_words(words, ips));
+}
+
 /* leaf: lea 8(%rsp), %r10; and $-32, %rsp; the CFA is in %r10 only */
 static void make_realigned_leaf(struct area *a)
 {
@@ -1492,6 +1515,27 @@ TEST_F(slow, walk_puts_up_with_7_failed_searches)
 		EXPECT_EQ(nr < MAX_FAULTS ? nr + 3 : nr + 2,
 			  stack_of_words(words, ips));
 	}
+	munmap(bad, MAX_FAULTS * PAGE);
+}
+
+/* The walk does without tables when it is about to note what the others are in. */
+TEST_F(slow, last_failed_search_can_be_behind_many_frames)
+{
+	u8 *bad = map_anon(0, MAX_FAULTS * PAGE, PROT_NONE, 0);
+	u64 words[2 * (MAX_FAULTS + 10) + 2] = { };
+	uint64_t ips[MAX_IPS];
+	int i, page = 0;
+
+	ASSERT_NE(MAP_FAILED, bad);
+	for (i = 0; i < MAX_FAULTS + 10; i++) {
+		words[2 * i] = (u64)&words[2 * i + 2];
+		words[2 * i + 1] = (u64)call_code_ip;
+		if (i < MAX_FAULTS - 1 || i == MAX_FAULTS + 9)
+			words[2 * i + 1] = (u64)bad + page++ * PAGE + 16;
+	}
+	/* The system call, and all of them */
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(MAX_FAULTS + 11, stack_of_words(words, ips));
 	munmap(bad, MAX_FAULTS * PAGE);
 }
 
