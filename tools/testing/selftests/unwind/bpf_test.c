@@ -16,8 +16,6 @@ TEST(bpf)
 #else
 
 #include <dlfcn.h>
-#include <linux/elf.h>
-#include <linux/io_uring.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -287,12 +285,6 @@ static bool is_chain(const struct ub_rec *rec)
 	return rec && chain_syscall_ok(rec->ips, rec->nr);
 }
 
-/* One system call from below the known stack. */
-static long chain0(long nr)
-{
-	return chain_syscall(nr, 0, 0, 0, 0, 0, 0);
-}
-
 /* ------------------------------------------------------------------------ */
 /* Types of programs							      */
 
@@ -484,28 +476,17 @@ TEST_F(bpf, uprobe_has_the_stack_at_the_probed_instruction)
 /* ------------------------------------------------------------------------ */
 /* Contexts								      */
 
-static void *spin_main(void *arg)
-{
-	struct actor *actor = arg;
-
-	pin_to_cpu(actor->cpu);
-	set_flag(&actor->tid, my_tid());
-	chain_spin(&actor->end);
-	return NULL;
-}
-
 TEST_F(bpf, perf_event_program_has_the_interrupted_stack)
 {
 	struct perf_event_attr attr;
-	struct actor actor = { .cpu = nth_cpu(0) };
+	struct actor actor;
 	struct bpf_link *link;
 	size_t i, spins = 0;
 	int fd;
 
 	ASSERT_EQ(0, bpf_load(&self->b, getpid(), "complete on_clock"));
 	ASSERT_EQ(0, bpf_attach(&self->b, "complete"));
-	ASSERT_EQ(0, pthread_create(&actor.thread, NULL, spin_main, &actor));
-	wait_flag(&actor.tid);
+	ASSERT_TRUE(spinner_start(&actor, nth_cpu(0)));
 	self->b.skel->bss->want_tid = actor.tid;
 	/* An event with no callchain of its own */
 	perf_attr_init(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 0);
@@ -520,8 +501,7 @@ TEST_F(bpf, perf_event_program_has_the_interrupted_stack)
 		ASSERT_STREQ("", bpf_read(&self->b));
 	}
 	bpf_detach(&self->b);
-	set_flag(&actor.end, 1);
-	pthread_join(actor.thread, NULL);
+	actor_end(&actor);
 	ASSERT_STREQ("", bpf_read(&self->b));
 
 	EXPECT_STREQ("", check_pairs(&self->b));
@@ -583,12 +563,11 @@ FIXTURE_TEARDOWN(irq)
 
 TEST_F(irq, in_user_space_gets_the_interrupted_stack)
 {
-	struct actor actor = { .cpu = nth_cpu(1) };
+	struct actor actor;
 	struct ub_rec *rec;
 	size_t nr;
 
-	ASSERT_EQ(0, pthread_create(&actor.thread, NULL, spin_main, &actor));
-	wait_flag(&actor.tid);
+	ASSERT_TRUE(spinner_start(&actor, nth_cpu(1)));
 	bpf_forget(&self->b);
 	self->b.skel->bss->want_tid = actor.tid;
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "req 0 %s %d 20 0", variant->ctx,
@@ -597,8 +576,7 @@ TEST_F(irq, in_user_space_gets_the_interrupted_stack)
 	do {
 		ASSERT_STREQ("", bpf_read(&self->b));
 	} while (strstr(check_pairs(&self->b), "without exactly one"));
-	set_flag(&actor.end, 1);
-	pthread_join(actor.thread, NULL);
+	actor_end(&actor);
 
 	nr = count_type(&self->b, 'R');
 	EXPECT_LE(1, nr);
@@ -617,31 +595,16 @@ TEST_F(irq, in_user_space_gets_the_interrupted_stack)
 /* task_work in the middle of the system call: the trace has been taken. */
 TEST_F(bpf, executed_request_gets_the_cached_trace)
 {
-	struct io_uring_params params = { };
-	struct io_uring_sqe *sqes;
-	unsigned int *tail, *array;
+	struct io_uring_sqe sqe = { .opcode = IORING_OP_NOP };
 	struct ub_rec *before, *after;
-	void *rings;
 	int ring;
 
 	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
 		return;
-	ring = syscall(SYS_io_uring_setup, 4, &params);
-	if (ring < 0)
+	ring = uring_open(&sqe);
+	if (ring == -EPERM)
 		SKIP(return, "needs io_uring");
-	rings = mmap(NULL, params.sq_off.array + params.sq_entries * 4,
-		     PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring,
-		     IORING_OFF_SQ_RING);
-	ASSERT_NE(MAP_FAILED, rings);
-	sqes = mmap(NULL, params.sq_entries * sizeof(*sqes),
-		    PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring,
-		    IORING_OFF_SQES);
-	ASSERT_NE(MAP_FAILED, (void *)sqes);
-	tail = rings + params.sq_off.tail;
-	array = rings + params.sq_off.array;
-	sqes[0] = (struct io_uring_sqe){ .opcode = IORING_OP_NOP };
-	array[0] = 0;
-	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+	ASSERT_LE(0, ring);
 
 	ASSERT_EQ(0, bpf_start(&self->b, getpid(), "complete enter leave"));
 	self->b.skel->data->want_nr = SYS_io_uring_enter;
@@ -741,19 +704,6 @@ TEST_F(bpf, on_the_way_out_requests_are_refused)
 
 /* ------------------------------------------------------------------------ */
 /* Where a context ends							      */
-
-static char * const no_strings[] = { NULL };
-
-static unsigned long elf_entry(const char *path)
-{
-	struct elf64_hdr ehdr;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0 || read(fd, &ehdr, sizeof(ehdr)) != sizeof(ehdr))
-		ehdr.e_entry = 0;
-	close(fd);
-	return ehdr.e_entry;
-}
 
 TEST_F(bpf, execve_has_the_old_stack_then_the_new_one)
 {
@@ -1037,18 +987,9 @@ FIXTURE_TEARDOWN(pending)
 	bpf_end(&self->c);
 }
 
-/* Let the thread return to user space. */
-static int let_go(struct actor *actor, int fd)
-{
-	if (write(fd, "x", 1) != 1)
-		return -errno;
-	wait_flag(&actor->done);
-	return actor->call.ret == 1 ? 0 : -EIO;
-}
-
 TEST_F(pending, completion_comes_with_the_return_to_user_space)
 {
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_STREQ("", bpf_read(&self->b));
 	EXPECT_EQ(2, self->b.nr);
 	EXPECT_STREQ("", check_pairs(&self->b));
@@ -1058,11 +999,11 @@ TEST_F(pending, completion_comes_with_the_return_to_user_space)
 TEST_F(pending, detached_there_is_no_completion_then_it_works_again)
 {
 	bpf_detach(&self->b);
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_EQ(0, bpf_attach(&self->b, "complete"));
 	actor_go(&self->actor, SYS_read, self->pipe[0], (long)&self->byte, 1);
 	ASSERT_TRUE(wait_blocked(self->actor.tid, SYS_read));
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_STREQ("", bpf_read(&self->b));
 	EXPECT_EQ(3, self->b.nr);
 	EXPECT_EQ(0, count_cookie(&self->b, 'C', self->b.recs[0].cookie));
@@ -1075,7 +1016,7 @@ TEST_F(pending, detached_and_attached_there_is_no_completion)
 {
 	bpf_detach(&self->b);
 	ASSERT_EQ(0, bpf_attach(&self->b, "complete"));
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_STREQ("", bpf_read(&self->b));
 	EXPECT_EQ(1, self->b.nr);
 }
@@ -1084,7 +1025,7 @@ TEST_F(pending, another_listener_keeps_what_was_asked)
 {
 	ASSERT_EQ(0, bpf_start(&self->c, getpid(), "complete"));
 	bpf_detach(&self->b);
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_STREQ("", bpf_read(&self->b));
 	ASSERT_STREQ("", bpf_read(&self->c));
 	EXPECT_EQ(1, self->b.nr);
@@ -1096,7 +1037,7 @@ TEST_F(pending, another_listener_keeps_what_was_asked)
 TEST_F(pending, all_gone_the_thread_returns)
 {
 	bpf_end(&self->b);
-	EXPECT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	EXPECT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 }
 
 /* ------------------------------------------------------------------------ */

@@ -9,8 +9,6 @@
 #include "engine_test.h"
 #include "../kselftest_harness.h"
 
-#include <linux/elf.h>
-#include <linux/io_uring.h>
 #include <linux/userfaultfd.h>
 #include <stddef.h>
 #include <sys/ptrace.h>
@@ -39,19 +37,6 @@ FIXTURE_TEARDOWN(life)
 static char buffer[64];
 
 /* ------------------------------------------------------------------ exec */
-
-static uint64_t elf_entry(const char *path)
-{
-	struct elf64_hdr header = { };
-	int fd = open(path, O_RDONLY);
-
-	if (read(fd, &header, sizeof(header)) != sizeof(header))
-		header.e_entry = 0;
-	close(fd);
-	return header.e_entry;
-}
-
-static char *no_strings[] = { NULL };
 
 /*
  * A request at the entry of execve() gets the old image's frames, one in the
@@ -194,8 +179,8 @@ TEST_F(life, execve_that_kills_its_caller_answers_once)
 {
 	char path[] = "/tmp/unwind_bad_elf_XXXXXX";
 	struct log *log = &self->s.log;
-	struct elf64_phdr *phdr;
-	struct elf64_hdr *ehdr;
+	Elf64_Phdr *phdr;
+	Elf64_Ehdr *ehdr;
 	struct child child;
 	struct log_entry *r, *c;
 	static char image[4096];
@@ -206,8 +191,8 @@ TEST_F(life, execve_that_kills_its_caller_answers_once)
 	fd = open(test_file("exec_target"), O_RDONLY);
 	ASSERT_EQ(sizeof(image), read(fd, image, sizeof(image)));
 	close(fd);
-	ehdr = (struct elf64_hdr *)image;
-	phdr = (struct elf64_phdr *)(image + ehdr->e_phoff);
+	ehdr = (Elf64_Ehdr *)image;
+	phdr = (Elf64_Phdr *)(image + ehdr->e_phoff);
 	for (i = 0; i < ehdr->e_phnum; i++)
 		if (phdr[i].p_type == PT_LOAD)
 			phdr[i].p_vaddr |= 1UL << 63;
@@ -1208,33 +1193,20 @@ TEST_F(life, ptrace_stop_separates_the_old_registers_from_the_new)
  */
 TEST_F(life, task_work_in_io_uring_enter_sends_later_requests_to_the_cache)
 {
-	struct io_uring_params params = { };
+	struct io_uring_sqe sqe = { .opcode = IORING_OP_READ };
 	struct log *log = &self->s.log;
 	struct log_entry *first, *later, *c;
-	struct io_uring_sqe *sqes;
-	char *sq;
 	int ring;
 
 	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
 		return;
-	ring = syscall(SYS_io_uring_setup, 4, &params);
-	if (ring < 0 && errno == EPERM)
+	sqe.fd = self->pipefd[0];
+	sqe.addr = (unsigned long)buffer;
+	sqe.len = 1;
+	ring = uring_open(&sqe);
+	if (ring == -EPERM)
 		SKIP(return, "needs io_uring");
-	ASSERT_GE(ring, 0);
-	sq = mmap(NULL, params.sq_off.array + params.sq_entries * 4,
-		  PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
-	ASSERT_NE(MAP_FAILED, sq);
-	sqes = mmap(NULL, params.sq_entries * sizeof(*sqes),
-		    PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
-	ASSERT_NE(MAP_FAILED, sqes);
-	memset(sqes, 0, sizeof(*sqes));
-	sqes->opcode = IORING_OP_READ;
-	sqes->fd = self->pipefd[0];
-	sqes->addr = (unsigned long)buffer;
-	sqes->len = 1;
-	*(unsigned int *)(sq + params.sq_off.array) = 0;
-	__atomic_store_n((unsigned int *)(sq + params.sq_off.tail), 1,
-			 __ATOMIC_RELEASE);
+	ASSERT_LE(0, ring);
 	ASSERT_EQ(1, write(self->pipefd[1], "x", 1));
 
 	ASSERT_EQ(0, mod_cmd(self->s.fd,

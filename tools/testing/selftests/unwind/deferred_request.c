@@ -6,7 +6,6 @@
 #include "engine_test.h"
 #include "../kselftest_harness.h"
 
-#include <linux/io_uring.h>
 #include <linux/userfaultfd.h>
 #include <stdalign.h>
 
@@ -160,42 +159,22 @@ FIXTURE_TEARDOWN(user_mode)
 	session_end(&self->s);
 }
 
-struct spinner {
-	int stop;
-	int tid;
-	int cpu;
-};
-
-static void *spinner_main(void *arg)
-{
-	struct spinner *spinner = arg;
-
-	pin_to_cpu(spinner->cpu);
-	set_flag(&spinner->tid, my_tid());
-	chain_spin(&spinner->stop);
-	return NULL;
-}
-
 /* An interrupt of user mode on another CPU: the stack it came upon. */
 TEST_F(user_mode, interrupt_gets_the_interrupted_frames)
 {
-	struct spinner spinner = { };
 	struct log *log = &self->s.log;
 	struct log_entry *r, *c = NULL;
-	pthread_t thread;
+	struct actor spinner;
 	unsigned int i;
 
 	if (must_skip(_metadata, need_cpus(2)))
 		return;
-	spinner.cpu = nth_cpu(1);
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, spinner_main, &spinner));
-	wait_flag(&spinner.tid);
+	ASSERT_TRUE(spinner_start(&spinner, nth_cpu(1)));
 	for (i = 0; i < 20; i++)
 		ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 %s %d", variant->ctx,
 				     spinner.cpu));
-	set_flag(&spinner.stop, 1);
-	pthread_join(thread, NULL);
+	actor_end(&spinner);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
 	ASSERT_EQ(20, log_count(log, 'R', 0));
@@ -690,36 +669,25 @@ TEST_F(engine, kernel_thread_is_refused)
 /* A user worker of io_uring: user mm, but no user stack. */
 TEST_F(engine, io_worker_is_refused)
 {
-	struct io_uring_params params = { };
+	struct io_uring_sqe sqe = {
+		.opcode = IORING_OP_READ,
+		.flags = IOSQE_ASYNC,
+	};
 	struct log *log = &self->s.log;
 	unsigned int refused = 0, i;
-	struct io_uring_sqe *sqes;
-	char *sq, buf[16];
-	int ring, zero;
+	char buf[16];
+	int ring;
 
 	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
 		return;
-	ring = syscall(SYS_io_uring_setup, 4, &params);
-	if (ring < 0 && errno == EPERM)
+	sqe.fd = open("/dev/zero", O_RDONLY);
+	ASSERT_LE(0, sqe.fd);
+	sqe.addr = (unsigned long)buf;
+	sqe.len = sizeof(buf);
+	ring = uring_open(&sqe);
+	if (ring == -EPERM)
 		SKIP(return, "needs io_uring");
-	ASSERT_GE(ring, 0);
-	sq = mmap(NULL, params.sq_off.array + params.sq_entries * 4,
-		  PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
-	ASSERT_NE(MAP_FAILED, sq);
-	sqes = mmap(NULL, params.sq_entries * sizeof(*sqes),
-		    PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
-	ASSERT_NE(MAP_FAILED, sqes);
-	zero = open("/dev/zero", O_RDONLY);
-	ASSERT_GE(zero, 0);
-	memset(sqes, 0, sizeof(*sqes));
-	sqes->opcode = IORING_OP_READ;
-	sqes->flags = IOSQE_ASYNC;
-	sqes->fd = zero;
-	sqes->addr = (unsigned long)buf;
-	sqes->len = sizeof(buf);
-	*(unsigned int *)(sq + params.sq_off.array) = 0;
-	__atomic_store_n((unsigned int *)(sq + params.sq_off.tail), 1,
-			 __ATOMIC_RELEASE);
+	ASSERT_LE(0, ring);
 
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:io_read %d 1 task 0 9",
 			     -getpid()));

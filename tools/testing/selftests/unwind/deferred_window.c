@@ -504,32 +504,14 @@ TEST_F(key, context_left_from_before_is_not_taken_for_a_live_one)
 	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
 }
 
-struct spinner {
-	int cpu;
-	int tid;
-	int stop;
-};
-
-static void *spin_main(void *arg)
-{
-	struct spinner *spinner = arg;
-
-	pin_to_cpu(spinner->cpu);
-	set_flag(&spinner->tid, my_tid());
-	chain_spin(&spinner->stop);
-	return NULL;
-}
-
 /*
  * A CPU is in user mode, that is closed, when the engine goes off; nobody opens it
  * after that. When the engine is on again it is open for whoever comes in.
  */
 TEST_F(key, cpu_that_was_in_user_mode_when_it_went_off_is_open_again)
 {
-	struct spinner spinner = { .cpu = nth_cpu(1) };
 	struct log *log = &self->s.log;
-	struct actor actor;
-	pthread_t thread;
+	struct actor actor, spinner;
 	int pipefd[2];
 	char byte;
 
@@ -537,13 +519,11 @@ TEST_F(key, cpu_that_was_in_user_mode_when_it_went_off_is_open_again)
 		return;
 	ASSERT_EQ(0, pipe(pipefd));
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, spin_main, &spinner));
-	wait_flag(&spinner.tid);
+	ASSERT_TRUE(spinner_start(&spinner, nth_cpu(1)));
 	ASSERT_STREQ("", switch_off(&self->s));
 	/* It refuses first, then it switches off. */
 	usleep(500000);
-	set_flag(&spinner.stop, 1);
-	ASSERT_EQ(0, pthread_join(thread, NULL));
+	actor_end(&spinner);
 
 	ASSERT_TRUE(actor_start(&actor, nth_cpu(1)));
 	actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);

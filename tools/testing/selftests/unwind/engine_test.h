@@ -6,6 +6,7 @@
 #ifndef ENGINE_TEST_H
 #define ENGINE_TEST_H
 
+#include <elf.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -217,6 +218,36 @@ static inline void actor_end(struct actor *actor)
 	pthread_join(actor->thread, NULL);
 }
 
+/* Let it return from a read() of one byte of the pipe that ends in @fd. */
+static inline int actor_feed(struct actor *actor, int fd)
+{
+	if (write(fd, "x", 1) != 1)
+		return -errno;
+	wait_flag(&actor->done);
+	return actor->call.ret == 1 ? 0 : -EIO;
+}
+
+static void *spinner_main(void *arg)
+{
+	struct actor *actor = arg;
+
+	pin_to_cpu(actor->cpu);
+	set_flag(&actor->tid, my_tid());
+	chain_spin(&actor->end);
+	return NULL;
+}
+
+/* One that stays in user mode until actor_end() */
+static inline bool spinner_start(struct actor *actor, int cpu)
+{
+	memset(actor, 0, sizeof(*actor));
+	actor->cpu = cpu;
+	if (pthread_create(&actor->thread, NULL, spinner_main, actor))
+		return false;
+	wait_flag(&actor->tid);
+	return true;
+}
+
 /*
  * A child that makes one system call from below the chain, when told to. The
  * child does nothing else between fork() and that call but read a pipe.
@@ -258,6 +289,20 @@ static inline int child_wait(struct child *child)
 	close(child->go[0]);
 	close(child->go[1]);
 	return status;
+}
+
+/* No arguments, and no environment */
+static char * const no_strings[] = { NULL };
+
+static inline unsigned long elf_entry(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	Elf64_Ehdr ehdr = { };
+
+	if (read(fd, &ehdr, sizeof(ehdr)) != sizeof(ehdr))
+		ehdr.e_entry = 0;
+	close(fd);
+	return ehdr.e_entry;
 }
 
 /*

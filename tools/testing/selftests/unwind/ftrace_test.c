@@ -5,8 +5,6 @@
  * by the offsets that the format files give: each event with its cookie, each
  * cookie with its stack, and no more than that.
  */
-#include <linux/elf.h>
-#include <linux/io_uring.h>
 #include "engine_test.h"
 #include "unwind_perf.h"
 #include "../kselftest_harness.h"
@@ -499,12 +497,6 @@ static bool is_chain(const struct rec *rec)
 	return rec && chain_syscall_ok(rec->ips, rec->nr);
 }
 
-/* One system call from below the known stack. */
-static long chain0(long nr)
-{
-	return chain_syscall(nr, 0, 0, 0, 0, 0, 0);
-}
-
 static const char *need_option(void)
 {
 	char path[128];
@@ -727,16 +719,6 @@ TEST_F(irq, in_a_system_call_gets_its_exact_stack)
 	EXPECT_EQ(0, count_type(&self->a, fmt.user_id));
 }
 
-static void *spin_main(void *arg)
-{
-	struct actor *actor = arg;
-
-	pin_to_cpu(actor->cpu);
-	set_flag(&actor->tid, my_tid());
-	chain_spin(&actor->end);
-	return NULL;
-}
-
 TEST_F(irq, in_user_space_gets_the_interrupted_stack)
 {
 	struct actor *actor = &self->actor;
@@ -746,15 +728,12 @@ TEST_F(irq, in_user_space_gets_the_interrupted_stack)
 
 	if (must_skip(_metadata, need_cpus(2)))
 		return;
-	actor->cpu = nth_cpu(1);
-	ASSERT_EQ(0, pthread_create(&actor->thread, NULL, spin_main, actor));
-	wait_flag(&actor->tid);
+	ASSERT_TRUE(spinner_start(actor, nth_cpu(1)));
 	ASSERT_EQ(0, inst_trace(&self->a, variant->remote, actor->tid));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "req 0 %s %d 20 0", variant->ctx,
 			     actor->cpu));
 	ASSERT_EQ(0, inst_enable(&self->a, variant->remote, 0));
-	set_flag(&actor->end, 1);
-	pthread_join(actor->thread, NULL);
+	actor_end(actor);
 	ASSERT_EQ(0, inst_drain(&self->a));
 
 	events = count_event(&self->a, variant->remote);
@@ -1034,15 +1013,6 @@ FIXTURE_TEARDOWN(pending)
 	inst_remove(&self->b);
 }
 
-/* Let the thread return to user space. */
-static int let_go(struct actor *actor, int fd)
-{
-	if (write(fd, "x", 1) != 1)
-		return -errno;
-	wait_flag(&actor->done);
-	return actor->call.ret == 1 ? 0 : -EIO;
-}
-
 TEST_F(pending, stack_comes_with_the_return_to_user_space)
 {
 	uint64_t cookie;
@@ -1051,7 +1021,7 @@ TEST_F(pending, stack_comes_with_the_return_to_user_space)
 	EXPECT_EQ(2, self->a.nr);
 	cookie = cookie_of(&self->a, READ, 0);
 	EXPECT_NE(0, cookie);
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_EQ(0, inst_drain(&self->a));
 	EXPECT_EQ(1, self->a.nr);
 	EXPECT_TRUE(is_chain(stack_of(&self->a, cookie)));
@@ -1060,7 +1030,7 @@ TEST_F(pending, stack_comes_with_the_return_to_user_space)
 TEST_F(pending, switched_off_there_is_no_stack_then_it_works_again)
 {
 	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "0"));
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_EQ(0, inst_drain(&self->a));
 	EXPECT_EQ(2, self->a.nr);
 	EXPECT_EQ(0, count_type(&self->a, fmt.stack_id));
@@ -1071,7 +1041,7 @@ TEST_F(pending, switched_off_there_is_no_stack_then_it_works_again)
 
 	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "1"));
 	actor_go(&self->actor, SYS_read, self->pipe[0], (long)&self->byte, 1);
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_EQ(0, inst_drain(&self->a));
 	EXPECT_EQ(3, self->a.nr);
 	EXPECT_STREQ("", check_pairs(&self->a));
@@ -1083,7 +1053,7 @@ TEST_F(pending, switched_off_and_on_there_is_no_stack)
 {
 	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "0"));
 	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "1"));
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_EQ(0, inst_drain(&self->a));
 	EXPECT_EQ(2, self->a.nr);
 	EXPECT_EQ(0, count_type(&self->a, fmt.stack_id));
@@ -1094,7 +1064,7 @@ TEST_F(pending, removed_instance_leaves_the_other_its_stack)
 	uint64_t cookie;
 
 	ASSERT_EQ(0, inst_remove(&self->a));
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_EQ(0, inst_drain(&self->b));
 	EXPECT_EQ(3, self->b.nr);
 	cookie = cookie_of(&self->b, READ, 0);
@@ -1105,13 +1075,13 @@ TEST_F(pending, both_instances_removed_the_thread_returns)
 {
 	ASSERT_EQ(0, inst_remove(&self->a));
 	ASSERT_EQ(0, inst_remove(&self->b));
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 }
 
 TEST_F(pending, cleared_buffer_gets_the_stack_of_a_cookie_it_lost)
 {
 	ASSERT_EQ(0, inst_clear(&self->a));
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_EQ(0, inst_drain(&self->a));
 	EXPECT_EQ(1, self->a.nr);
 	EXPECT_TRUE(is_chain(nth_type(&self->a, fmt.stack_id, 0)));
@@ -1124,7 +1094,7 @@ TEST_F(pending, snapshot_keeps_the_cookie_and_the_stack_is_in_the_buffer)
 	if (!inst_has(&self->a, "snapshot"))
 		SKIP(return, "needs snapshots (CONFIG_TRACER_SNAPSHOT)");
 	ASSERT_EQ(0, inst_write(&self->a, "snapshot", "1"));
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 
 	ASSERT_EQ(0, inst_drain_file(&self->a, "snapshot_raw"));
 	EXPECT_EQ(2, self->a.nr);
@@ -1139,7 +1109,7 @@ TEST_F(pending, snapshot_behind_the_stack_has_both)
 {
 	if (!inst_has(&self->a, "snapshot"))
 		SKIP(return, "needs snapshots (CONFIG_TRACER_SNAPSHOT)");
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_EQ(0, inst_write(&self->a, "snapshot", "1"));
 
 	ASSERT_EQ(0, inst_drain_file(&self->a, "snapshot_raw"));
@@ -1153,7 +1123,7 @@ TEST_F(pending, resized_buffer_gets_the_stack)
 {
 	ASSERT_EQ(0, inst_write(&self->a, "buffer_size_kb", "16"));
 	ASSERT_EQ(0, inst_write(&self->a, "buffer_size_kb", "2000"));
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_EQ(0, inst_drain(&self->a));
 	EXPECT_EQ(3, self->a.nr);
 	EXPECT_STREQ("", check_pairs(&self->a));
@@ -1162,7 +1132,7 @@ TEST_F(pending, resized_buffer_gets_the_stack)
 TEST_F(pending, stopped_instance_gets_no_stack)
 {
 	ASSERT_EQ(0, inst_write(&self->a, "tracing_on", "0"));
-	ASSERT_EQ(0, let_go(&self->actor, self->pipe[1]));
+	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
 	ASSERT_EQ(0, inst_drain(&self->a));
 	EXPECT_EQ(2, self->a.nr);
 	EXPECT_EQ(0, count_type(&self->a, fmt.stack_id));
@@ -1170,19 +1140,6 @@ TEST_F(pending, stopped_instance_gets_no_stack)
 
 /* ------------------------------------------------------------------------ */
 /* Where a user context ends						      */
-
-static char * const no_strings[] = { NULL };
-
-static unsigned long elf_entry(const char *path)
-{
-	struct elf64_hdr ehdr;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0 || read(fd, &ehdr, sizeof(ehdr)) != sizeof(ehdr))
-		ehdr.e_entry = 0;
-	close(fd);
-	return ehdr.e_entry;
-}
 
 TEST_F(ftrace, execve_has_the_old_stack_then_the_new_one)
 {
@@ -1282,10 +1239,7 @@ TEST_F(ftrace, signal_and_its_return_have_a_stack_each)
 /* task_work in the middle of the system call: the same context, one stack. */
 TEST_F(ftrace, event_behind_the_stack_has_only_the_cookie)
 {
-	struct io_uring_params params = { };
-	struct io_uring_sqe *sqes;
-	unsigned int *tail, *array;
-	void *rings;
+	struct io_uring_sqe sqe = { .opcode = IORING_OP_NOP };
 	char *event = "syscalls/sys_enter_io_uring_enter";
 	char *exit = "syscalls/sys_exit_io_uring_enter";
 	struct rec *stack;
@@ -1295,22 +1249,10 @@ TEST_F(ftrace, event_behind_the_stack_has_only_the_cookie)
 	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")) ||
 	    must_skip(_metadata, need_event(event)))
 		return;
-	ring = syscall(SYS_io_uring_setup, 4, &params);
-	if (ring < 0)
+	ring = uring_open(&sqe);
+	if (ring == -EPERM)
 		SKIP(return, "needs io_uring");
-	rings = mmap(NULL, params.sq_off.array + params.sq_entries * 4,
-		     PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring,
-		     IORING_OFF_SQ_RING);
-	ASSERT_NE(MAP_FAILED, rings);
-	sqes = mmap(NULL, params.sq_entries * sizeof(*sqes),
-		    PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring,
-		    IORING_OFF_SQES);
-	ASSERT_NE(MAP_FAILED, (void *)sqes);
-	tail = rings + params.sq_off.tail;
-	array = rings + params.sq_off.array;
-	sqes[0] = (struct io_uring_sqe){ .opcode = IORING_OP_NOP };
-	array[0] = 0;
-	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+	ASSERT_LE(0, ring);
 
 	ASSERT_EQ(0, inst_trace(&self->a, event, my_tid()));
 	ASSERT_EQ(0, inst_enable(&self->a, exit, 1));

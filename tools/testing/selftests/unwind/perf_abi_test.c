@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <linux/bpf.h>
-#include <linux/io_uring.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -1363,31 +1362,17 @@ TEST_F(abi, kernel_threads_have_no_user_part)
 /* Have a worker of io_uring read @fd: returns the ring's fd or -errno. */
 static int async_read(int fd, void *buf, size_t size)
 {
-	struct io_uring_params params = {};
-	struct io_uring_sqe *sqes;
-	unsigned int *sq;
-	char *ring;
-	int uring;
+	struct io_uring_sqe sqe = {
+		.opcode = IORING_OP_READ,
+		.flags = IOSQE_ASYNC,
+		.fd = fd,
+		.addr = A(buf),
+		.len = size,
+	};
+	int uring = uring_open(&sqe);
 
-	uring = syscall(SYS_io_uring_setup, 4, &params);
 	if (uring < 0)
-		return -errno;
-	ring = mmap(NULL, params.sq_off.array + 4 * params.sq_entries,
-		    PROT_READ | PROT_WRITE, MAP_SHARED, uring, IORING_OFF_SQ_RING);
-	sqes = mmap(NULL, params.sq_entries * sizeof(*sqes), PROT_READ | PROT_WRITE,
-		    MAP_SHARED, uring, IORING_OFF_SQES);
-	if (ring == MAP_FAILED || (void *)sqes == MAP_FAILED)
-		return -errno;
-	memset(sqes, 0, sizeof(*sqes));
-	sqes->opcode = IORING_OP_READ;
-	sqes->flags = IOSQE_ASYNC;
-	sqes->fd = fd;
-	sqes->addr = A(buf);
-	sqes->len = size;
-	sq = (unsigned int *)(ring + params.sq_off.array);
-	sq[0] = 0;
-	sq = (unsigned int *)(ring + params.sq_off.tail);
-	__atomic_store_n(sq, 1, __ATOMIC_RELEASE);
+		return uring;
 	if (syscall(SYS_io_uring_enter, uring, 1, 0, 0, NULL, 0) != 1)
 		return -errno;
 	return uring;

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/const.h>
+#include <linux/io_uring.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -190,6 +191,34 @@ static inline const char *need_tracepoint(const char *system, const char *name)
 		return NULL;
 	snprintf(why, sizeof(why), "needs the tracepoint %s:%s", system, name);
 	return why;
+}
+
+/* An io_uring whose next io_uring_enter() is to submit @sqe, or -errno */
+static inline int uring_open(const struct io_uring_sqe *sqe)
+{
+	struct io_uring_params params = { };
+	int fd = syscall(SYS_io_uring_setup, 4, &params);
+	size_t size = params.sq_off.array + params.sq_entries * 4;
+	struct io_uring_sqe *sqes;
+	char *sq;
+
+	if (fd < 0)
+		return -errno;
+	sq = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		  IORING_OFF_SQ_RING);
+	sqes = mmap(NULL, sizeof(*sqes), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		    IORING_OFF_SQES);
+	if (sq == MAP_FAILED || (void *)sqes == MAP_FAILED) {
+		close(fd);
+		return -ENOMEM;
+	}
+	sqes[0] = *sqe;
+	*(unsigned int *)(sq + params.sq_off.array) = 0;
+	__atomic_store_n((unsigned int *)(sq + params.sq_off.tail), 1,
+			 __ATOMIC_RELEASE);
+	munmap(sqes, sizeof(*sqes));
+	munmap(sq, size);
+	return fd;
 }
 
 /* Five levels of page tables give user space 56 bits. */
@@ -882,6 +911,12 @@ static inline long chain_syscall(long nr, long a0, long a1, long a2,
 
 	chain_call(&call);
 	return call.ret;
+}
+
+/* One without arguments */
+static inline long chain0(long nr)
+{
+	return chain_syscall(nr, 0, 0, 0, 0, 0, 0);
 }
 
 static inline void chain_spin(const int *flag)
