@@ -9,6 +9,7 @@
 #include "engine_test.h"
 #include "../kselftest_harness.h"
 
+#include <linux/elf.h>
 #include <linux/userfaultfd.h>
 #include <stddef.h>
 #include <sys/ptrace.h>
@@ -179,8 +180,8 @@ TEST_F(life, execve_that_kills_its_caller_answers_once)
 {
 	char path[] = "/tmp/unwind_bad_elf_XXXXXX";
 	struct log *log = &self->s.log;
-	Elf64_Phdr *phdr;
-	Elf64_Ehdr *ehdr;
+	struct elf64_phdr *phdr;
+	struct elf64_hdr *ehdr;
 	struct child child;
 	struct log_entry *r, *c;
 	static char image[4096];
@@ -191,8 +192,8 @@ TEST_F(life, execve_that_kills_its_caller_answers_once)
 	fd = open(test_file("exec_target"), O_RDONLY);
 	ASSERT_EQ(sizeof(image), read(fd, image, sizeof(image)));
 	close(fd);
-	ehdr = (Elf64_Ehdr *)image;
-	phdr = (Elf64_Phdr *)(image + ehdr->e_phoff);
+	ehdr = (struct elf64_hdr *)image;
+	phdr = (struct elf64_phdr *)(image + ehdr->e_phoff);
 	for (i = 0; i < ehdr->e_phnum; i++)
 		if (phdr[i].p_type == PT_LOAD)
 			phdr[i].p_vaddr |= 1UL << 63;

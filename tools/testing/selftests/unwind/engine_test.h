@@ -6,7 +6,6 @@
 #ifndef ENGINE_TEST_H
 #define ENGINE_TEST_H
 
-#include <elf.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -294,15 +293,18 @@ static inline int child_wait(struct child *child)
 /* No arguments, and no environment */
 static char * const no_strings[] = { NULL };
 
+/* Offset of e_entry in the header of a 64-bit ELF file */
+#define ELF64_ENTRY	24
+
 static inline unsigned long elf_entry(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	Elf64_Ehdr ehdr = { };
+	uint64_t entry;
 
-	if (read(fd, &ehdr, sizeof(ehdr)) != sizeof(ehdr))
-		ehdr.e_entry = 0;
+	if (pread(fd, &entry, sizeof(entry), ELF64_ENTRY) != sizeof(entry))
+		entry = 0;
 	close(fd);
-	return ehdr.e_entry;
+	return entry;
 }
 
 /*
