@@ -192,14 +192,20 @@ static void *actor_main(void *arg)
 	}
 }
 
-static inline bool actor_start(struct actor *actor, int cpu)
+static inline bool actor_run(struct actor *actor, int cpu,
+			     void *(*function)(void *arg))
 {
 	memset(actor, 0, sizeof(*actor));
 	actor->cpu = cpu;
-	if (pthread_create(&actor->thread, NULL, actor_main, actor))
+	if (pthread_create(&actor->thread, NULL, function, actor))
 		return false;
 	wait_flag(&actor->tid);
 	return true;
+}
+
+static inline bool actor_start(struct actor *actor, int cpu)
+{
+	return actor_run(actor, cpu, actor_main);
 }
 
 /* Let it make a system call; wait_flag(&actor->done) if it returns. */
@@ -239,12 +245,7 @@ static void *spinner_main(void *arg)
 /* One that stays in user mode until actor_end() */
 static inline bool spinner_start(struct actor *actor, int cpu)
 {
-	memset(actor, 0, sizeof(*actor));
-	actor->cpu = cpu;
-	if (pthread_create(&actor->thread, NULL, spinner_main, actor))
-		return false;
-	wait_flag(&actor->tid);
-	return true;
+	return actor_run(actor, cpu, spinner_main);
 }
 
 /*

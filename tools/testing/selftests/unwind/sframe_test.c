@@ -1735,20 +1735,28 @@ TEST_F(found, code_split_by_mprotect_is_exact_in_all_parts)
 	EXPECT_TRUE(is_exact(&image->code));
 }
 
+/* A second piece of code in the file at @off, for @addr, and a table for both */
+static void image_add(struct image *image, struct code *second,
+		      unsigned long off, unsigned long addr,
+		      unsigned int version, bool pcrel)
+{
+	code_make(second, image->file + off, addr, true);
+	sframe_build_init(&build, version, pcrel, image->addr + FILE_TABLE);
+	code_funcs(&image->code, true, &build);
+	code_funcs(second, true, &build);
+	image->phdr[PH_SFRAME].p_memsz = sframe_build_finish(&build);
+	memcpy(image->file + FILE_TABLE, build.mem,
+	       image->phdr[PH_SFRAME].p_memsz);
+}
+
 TEST_F(found, each_of_several_executable_segments_is_exact)
 {
 	struct image *image = &self->image;
 	unsigned long off = FILE_SIZE - PAGE, text = image->addr + 6 * PAGE;
 	struct code second;
 
-	code_make(&second, image->file + off, text, true);
-	sframe_build_init(&build, variant->version, variant->pcrel,
-			  image->addr + FILE_TABLE);
-	code_funcs(&image->code, true, &build);
-	code_funcs(&second, true, &build);
-	image->phdr[PH_SFRAME].p_memsz = sframe_build_finish(&build);
-	memcpy(image->file + FILE_TABLE, build.mem,
-	       image->phdr[PH_SFRAME].p_memsz);
+	image_add(image, &second, off, text, variant->version,
+		  variant->pcrel);
 	image_phdr(&image->phdr[PH_SPARE], PT_LOAD, PF_R | PF_X, off, 6 * PAGE,
 		   PAGE);
 	ASSERT_TRUE(image_map(image));
@@ -1779,14 +1787,8 @@ TEST_F(found, adjacent_executable_segments_are_exact)
 	void *text = (void *)(image->addr + off);
 	struct code second;
 
-	code_make(&second, image->file + off, image->addr + off, true);
-	sframe_build_init(&build, variant->version, variant->pcrel,
-			  image->addr + FILE_TABLE);
-	code_funcs(&image->code, true, &build);
-	code_funcs(&second, true, &build);
-	image->phdr[PH_SFRAME].p_memsz = sframe_build_finish(&build);
-	memcpy(image->file + FILE_TABLE, build.mem,
-	       image->phdr[PH_SFRAME].p_memsz);
+	image_add(image, &second, off, image->addr + off, variant->version,
+		  variant->pcrel);
 	image_phdr(&image->phdr[PH_SPARE], PT_LOAD, PF_R | PF_X, off, off, PAGE);
 	ASSERT_TRUE(image_map(image));
 	ASSERT_EQ(text, mmap(text, PAGE, PROT_READ | PROT_EXEC,
@@ -1803,14 +1805,8 @@ TEST_F(found, other_memory_within_a_segment_has_no_table)
 	unsigned long text = image->addr + FILE_TEXT + PAGE;
 	struct code second;
 
-	code_make(&second, image->file + FILE_TEXT + PAGE, text, true);
-	sframe_build_init(&build, variant->version, variant->pcrel,
-			  image->addr + FILE_TABLE);
-	code_funcs(&image->code, true, &build);
-	code_funcs(&second, true, &build);
-	image->phdr[PH_SFRAME].p_memsz = sframe_build_finish(&build);
-	memcpy(image->file + FILE_TABLE, build.mem,
-	       image->phdr[PH_SFRAME].p_memsz);
+	image_add(image, &second, FILE_TEXT + PAGE, text, variant->version,
+		  variant->pcrel);
 	image->phdr[PH_TEXT].p_filesz = 2 * PAGE;
 	image->phdr[PH_TEXT].p_memsz = 2 * PAGE;
 	ASSERT_TRUE(image_map(image));
