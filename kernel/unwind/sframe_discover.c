@@ -402,7 +402,9 @@ static struct sframe_entry *discover_unlocked(struct sframe_image *image)
 
 	/*
 	 * It is what was noted, or a part of that, and may be executable no
-	 * more; or it was unmapped, which the probe knows.
+	 * more. What takes its place does so with the mmap lock held for
+	 * writing, behind an unmapping that has told the probe: munmap()
+	 * downgrades the lock before it does, but keeps it until then.
 	 */
 	vma = vma_lookup(mm, image->pc);
 	if (vma && (vma->vm_flags & VM_EXEC))
