@@ -824,6 +824,7 @@ TEST_F(ftrace, top_level_instance_has_the_option_too)
 	ASSERT_EQ(0, inst_write(&top, "options/userstacktrace", "0"));
 	ASSERT_EQ(0, inst_write(&top, "options/userstacktrace_delay", "0"));
 	ASSERT_EQ(0, inst_write(&top, "set_event_pid", "\n"));
+	EXPECT_STREQ("", inst_read(&top, "set_event_pid"));
 	ASSERT_EQ(0, inst_drain(&top));
 
 	EXPECT_EQ(3, top.nr);
