@@ -277,29 +277,36 @@ static void *storm_main(void *arg)
 /*
  * NMIs from another CPU at arbitrary moments of a task that enters and leaves
  * the kernel all the time: each cookie has one record, before the next one.
+ * How many NMIs hit the same entry depends on the machine, so they are sent
+ * until enough entries were hit.
  */
 TEST_F_TIMEOUT(window, nmi_storm_gives_each_cookie_exactly_one_record, 120)
 {
 	struct log *log = &self->s.log;
-	struct storm storm = { };
-	pthread_t thread;
+	int queued, sum;
 
 	if (must_skip(_metadata, need_cpus(2)))
 		return;
-	storm.cpu = nth_cpu(1);
-	ASSERT_EQ(0, pthread_create(&thread, NULL, storm_main, &storm));
-	wait_flag(&storm.tid);
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "req 3 nmi %d 2000 7", storm.cpu));
-	set_flag(&storm.stop, 1);
-	pthread_join(thread, NULL);
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	EXPECT_EQ(0, log->overflow);
-	EXPECT_EQ(4000, log_count(log, 'R', -1));
-	EXPECT_EQ(NULL, log_unpaired(log));
-	/* The two works share a cookie: check the order of one of them. */
-	keep_work(log, 0);
-	EXPECT_STREQ("", check_order(log, storm.tid));
-	EXPECT_GE(log_rets(log, 0, UT_QUEUED), 1000);
+	for (sum = 0; sum < 1000; sum += queued) {
+		struct storm storm = { .cpu = nth_cpu(1) };
+		pthread_t thread;
+
+		ASSERT_EQ(0, pthread_create(&thread, NULL, storm_main, &storm));
+		wait_flag(&storm.tid);
+		ASSERT_EQ(0, mod_cmd(self->s.fd, "req 3 nmi %d 2000 7", storm.cpu));
+		set_flag(&storm.stop, 1);
+		pthread_join(thread, NULL);
+		ASSERT_EQ(0, mod_log(self->s.fd, log));
+		EXPECT_EQ(0, log->overflow);
+		EXPECT_EQ(4000, log_count(log, 'R', -1));
+		EXPECT_EQ(NULL, log_unpaired(log));
+		/* The two works share a cookie: check the order of one of them. */
+		keep_work(log, 0);
+		EXPECT_STREQ("", check_order(log, storm.tid));
+		queued = log_rets(log, 0, UT_QUEUED);
+		ASSERT_LT(0, queued);
+		log_free(log);
+	}
 }
 
 /* ------------------------------------------------------- the static key */
