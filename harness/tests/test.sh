@@ -84,41 +84,57 @@ for signal in INT TERM HUP; do
 	pass "test-leaves-nothing-after-SIG$signal" nobody
 done
 
-# A guest for some of the programs, another one for the rest; both count.
+# Two guests share the programs; both count.
 cat > "$faked/harness/boot" << 'END'
 #!/bin/bash
-# Runs the programs that the command names, not the command.
-read -r -a programs <<< "$(grep -o -- '-t [a-z]*:[a-z_0-9]*' <<< "${*: -1}" | sed 's/-t [a-z]*://' | xargs)"
-other=0
-[[ " ${programs[*]} " != *' new_test '* ]] || other=1
-((other)) || sleep 0.3
-echo "1..${#programs[@]}"
-n=0
-for program in "${programs[@]}"; do
-	n=$((n + 1))
-	echo "# selftests: unwind: $program"
-	[[ $program = "${FAKED_STOP:-}" ]] && exit 121
-	echo "ok $n selftests: unwind: $program"
+# Runs the command here, once the other guest is there. That one is in a process
+# group of its own.
+[[ $(cut -d ' ' -f 5 /proc/$$/stat) = "$FAKED_GROUP" ]] && guest=first || guest=other
+: > "$FAKED/out/$guest"
+for ((try = 0; try < 600; try++)); do
+	[[ -e $FAKED/out/first && -e $FAKED/out/other ]] && break
+	sleep 0.1
 done
-((other)) && exit "${FAKED_OTHER:-0}"
-exit "${FAKED_FIRST:-0}"
+export TMPDIR=$FAKED/out
+bash -c "${*: -1}"
+[[ ! -e $FAKED/out/$guest-stopped ]] || exit 121
+[[ $guest = first ]] && exit "${FAKED_FIRST:-0}"
+exit "${FAKED_OTHER:-0}"
 END
-chmod +x "$faked/harness/boot"
-mkdir -p "$faked/build/selftests/install"
-printf 'unwind:%s\n' new_test walker_test deferred_window deferred_stress > "$faked/build/selftests/install/kselftest-list.txt"
+install=$faked/build/selftests/install
+mkdir -p "$install/unwind"
+cat > "$install/run_kselftest.sh" << 'END'
+#!/bin/bash
+program=${*: -1}
+echo 1..1
+echo "# selftests: ${program/:/: }"
+if [[ $program = "unwind:${FAKED_STOP:-}" ]]; then
+	[[ $(cut -d ' ' -f 5 /proc/$$/stat) = "$FAKED_GROUP" ]] && guest=first || guest=other
+	: > "$FAKED/out/$guest-stopped"
+	kill $PPID
+	exit
+fi
+sleep 0.2
+echo "ok 1 selftests: ${program/:/: }"
+END
+chmod +x "$faked/harness/boot" "$install/run_kselftest.sh"
+printf 'unwind:%s\n' new_test walker_test deferred_window deferred_stress > "$install/kselftest-list.txt"
+group=$(cut -d ' ' -f 5 /proc/$$/stat)
 guests() { # SUMMARY [VARIABLE=VALUE...] - as the suite sees it
 	local summary=$1 rc=0
 	shift
-	faked env "$@" "$faked/harness/selftests" none > "$tmp/said" 2>&1 || rc=$?
+	rm -f "$faked"/out/{first,other}*
+	faked env FAKED_GROUP="$group" "$@" "$faked/harness/selftests" none > "$tmp/said" 2>&1 || rc=$?
 	"$harness/tap" x "$rc" < "$tmp/said" | tee "$tmp/counted"
 	[[ $(tail -n 1 "$tmp/counted") = "suite x: $summary" ]]
 }
 pass selftests-in-two-guests guests '4 passed, 0 failed, 0 skipped'
+pass selftests-start-both-guests test -e "$faked/out/first" -a -e "$faked/out/other"
 pass selftests-run-each-program-once bash -c 'diff <(sed -n "s/^ok.*: //p" "$1" | sort) <(cut -d: -f2 "$2" | sort)' _ \
-	"$tmp/said" "$faked/build/selftests/install/kselftest-list.txt"
-pass selftests-keep-a-guests-lines-together test "$(grep -c '^1\.\.' "$tmp/said") $(grep '^\(1\.\.\|ok 1\)' "$tmp/said" | sed -n 2p | cut -c 1-4)" = '2 ok 1'
+	"$tmp/said" "$install/kselftest-list.txt"
+pass selftests-keep-a-guests-lines-together test "$(grep -A 1 '^# selftests: ' "$tmp/said" | grep -c '^ok')" = 4
 pass selftests-say-how-long-each-took test "$(grep -c '^# [a-z_0-9]* took [0-9]* s$' "$tmp/said")" = 4
+pass selftests-run-again guests '4 passed, 0 failed, 0 skipped'
 pass selftests-notice-a-splat-in-the-first guests '4 passed, 1 failed, 0 skipped' FAKED_FIRST=120
 pass selftests-notice-a-splat-in-the-other guests '4 passed, 1 failed, 0 skipped' FAKED_OTHER=120
-pass selftests-notice-a-first-guest-that-stops guests '2 passed, 1 failed, 0 skipped' FAKED_STOP=deferred_window
-pass selftests-notice-another-guest-that-stops guests '3 passed, 1 failed, 0 skipped' FAKED_STOP=walker_test
+pass selftests-run-the-rest-where-a-guest-stops guests '3 passed, 1 failed, 0 skipped' FAKED_STOP=deferred_window
