@@ -52,3 +52,10 @@ rm "$tmp/holds"
 pass first-toolroot-ends-well wait "$first"
 pass second-toolroot-ends-well wait "$second"
 pass toolroot-was-made-once test "$(wc -l < "$tmp/runs")" = 1
+
+# A root that somebody else made may lack what came later.
+mkdir -p "$tmp/bare/bin"
+cp /bin/true "$tmp/bare/bin/bash"
+refuse boot-without-an-emulator-says-so 'no emulator in the toolchain root' \
+	env UNWIND_CACHE="$tmp/roots" UNWIND_BUILD="$tmp/bare" UNWIND_ROOT="$tmp/bare" \
+	"$harness/boot" -k /dev/null true
