@@ -39,6 +39,10 @@
 
 #include "../kselftest_harness.h"
 
+/* It is there for what hangs: a guest on a busy machine may take long. */
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT	120
+
 /*
  * The ABI under test. Own numbers, so that the tests build against the headers
  * of any kernel and notice when the kernel's numbers move.
