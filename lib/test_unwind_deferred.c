@@ -27,6 +27,7 @@
  *	unprobe ID		report and remove it
  *	hold W, release W	callbacks of W wait in between
  *	state TID		log whether a task has a context and a cache
+ *	epoch N			the engine, which is off, goes on with epoch N + 1
  *
  * read() returns the log; its lines are: type, number, work, return value,
  * cookie, timestamp, now, context, CPU, thread, place, number of addresses, the
@@ -58,6 +59,8 @@
 #include <linux/wait.h>
 
 #include <asm/apic.h>
+
+#include "../kernel/unwind/deferred.h"
 
 /* One more than can be registered, even with nobody else around. */
 #define WORKS		64
@@ -534,6 +537,12 @@ static void probe_exec(void *data, struct task_struct *task, pid_t old_pid,
 	probe_hit(data, 0);
 }
 
+static void probe_rseq(void *data, unsigned long ip, unsigned long start_ip,
+		       unsigned long len, unsigned long abort_ip)
+{
+	probe_hit(data, 0);
+}
+
 static const struct {
 	const char	*name;
 	void		*func;
@@ -548,6 +557,7 @@ static const struct {
 	{ "sys_exit",		probe_syscall },
 	{ "sched_process_exit",	probe_process },
 	{ "sched_process_exec",	probe_exec },
+	{ "rseq_ip_fixup",	probe_rseq },
 };
 
 static void match_tracepoint(struct tracepoint *tp, void *data)
@@ -752,6 +762,20 @@ static int do_disarm(struct session *session)
 	return 0;
 }
 
+static int do_epoch(unsigned int epoch)
+{
+#if IS_ENABLED(CONFIG_KUNIT)
+	/* The next one must not be 0. */
+	if (epoch >= U16_MAX)
+		return -EINVAL;
+	/* Nobody else looks at it while the engine is off. */
+	unwind_last_epoch = epoch;
+	return 0;
+#else
+	return -EOPNOTSUPP;
+#endif
+}
+
 static int command(struct session *session, char *text)
 {
 	int cpu = -1, count = 1, usecs = 0, ctx, tid;
@@ -774,6 +798,8 @@ static int command(struct session *session, char *text)
 	}
 	if (sscanf(text, "state %d", &tid) == 1)
 		return do_state(session, tid);
+	if (sscanf(text, "epoch %u", &nr) == 1)
+		return do_epoch(nr);
 	if (sscanf(text, "unprobe %u", &nr) == 1)
 		return do_unprobe(session, nr);
 	if (sscanf(text, "%15s %u", verb, &nr) == 2 &&
@@ -948,5 +974,6 @@ static void __exit test_unwind_deferred_exit(void)
 }
 module_exit(test_unwind_deferred_exit);
 
+MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING);
 MODULE_DESCRIPTION("Test module for deferred unwinding of user space stacks");
 MODULE_LICENSE("GPL");

@@ -23,6 +23,7 @@
 #ifndef _LINUX_UNWIND_DEFERRED_H
 #define _LINUX_UNWIND_DEFERRED_H
 
+#include <linux/bug.h>
 #include <linux/errno.h>
 #include <linux/jump_label.h>
 #include <linux/percpu-defs.h>
@@ -90,11 +91,10 @@ int unwind_deferred_arm(void);
 void unwind_deferred_disarm(void);
 
 void __unwind_deferred_renew(void);
-void __unwind_deferred_discard(void);
 void __unwind_deferred_reset(void);
+void __unwind_regs_begin(void);
+void __unwind_regs_adopt(void);
 
-void unwind_deferred_exec_begin(void);
-void unwind_deferred_exec_end(void);
 void unwind_deferred_task_init(struct task_struct *task);
 void unwind_deferred_task_exit(void);
 void unwind_deferred_task_free(struct task_struct *task);
@@ -114,8 +114,9 @@ static inline bool unwind_deferred_context(void)
 /**
  * unwind_deferred_renew - Answer all requests, then start a new user context
  *
- * For places that are about to change the user registers. Requests that follow
- * get a new cookie, and the trace of the registers in force at that time.
+ * For places where the user registers may be changed by somebody else than
+ * the task itself (ptrace). Requests that follow get a new cookie, and the trace
+ * of the registers that are in force on the way to user space.
  *
  * Context: Process context, may sleep and take page faults.
  */
@@ -126,17 +127,86 @@ static inline void unwind_deferred_renew(void)
 }
 
 /**
- * unwind_deferred_discard - Answer all requests with an empty trace
+ * unwind_regs_try_begin - Refuse requests, unless there is a user context
  *
- * Ends a section, begun by unwind_deferred_renew(), in which the user registers
- * were no valid context of the task. A new context starts afterwards.
+ * For those who must leave a section in which they cannot sleep before they
+ * call unwind_deferred_renew() and try again. Others use unwind_regs_begin().
  *
- * Context: Process context, may sleep.
+ * Context: Process context.
+ * Return: True if the registers may be changed now; to be followed by
+ *	   unwind_regs_end().
  */
-static inline void unwind_deferred_discard(void)
+static inline bool unwind_regs_try_begin(void)
 {
-	if (unwind_deferred_context())
-		__unwind_deferred_discard();
+	current->unwind_regs++;
+	/* An NMI sees that, or what it has started is seen here. */
+	barrier();
+	if (likely(!unwind_deferred_context()))
+		return true;
+
+	current->unwind_regs--;
+	return false;
+}
+
+/**
+ * unwind_regs_begin - The user registers of the current task are about to change
+ *
+ * To be called wherever the kernel itself changes the user IP or SP of the
+ * current task, before it does so. What has been requested is answered with the
+ * old registers. From here to unwind_regs_end() requests are refused with
+ * -EAGAIN, since what they would get is neither the old stack nor the new one.
+ * Sections may nest.
+ *
+ * Context: Process context, may sleep and take page faults.
+ */
+static inline void unwind_regs_begin(void)
+{
+	if (unlikely(!unwind_regs_try_begin()))
+		__unwind_regs_begin();
+}
+
+/**
+ * unwind_regs_end - The user registers are those of a user context again
+ *
+ * Ends a section begun by unwind_regs_begin(). The next request starts a new
+ * user context. A task that dies with a section open needs no end.
+ *
+ * Context: Process context.
+ */
+static inline void unwind_regs_end(void)
+{
+	/* Requests are accepted only once the registers are complete. */
+	barrier();
+	if (IS_ENABLED(CONFIG_DEBUG_ENTRY))
+		WARN_ON_ONCE(!current->unwind_regs);
+	current->unwind_regs--;
+}
+
+/**
+ * unwind_regs_changing - Is the current task within unwind_regs_begin() and _end()?
+ *
+ * Context: Any context.
+ * Return: True if the user registers are no place to start a walk from.
+ */
+static inline bool unwind_regs_changing(void)
+{
+	return current->unwind_regs;
+}
+
+/**
+ * unwind_regs_adopt - What has been requested means the registers as they are now
+ *
+ * For places that change the user IP or SP without unwind_regs_begin(), because
+ * they show the same place of the program in another form, or because the old
+ * registers cannot be had. Nothing but the debugging check with CONFIG_DEBUG_ENTRY
+ * needs to know.
+ *
+ * Context: Any context of the current task.
+ */
+static inline void unwind_regs_adopt(void)
+{
+	if (IS_ENABLED(CONFIG_DEBUG_ENTRY) && unwind_deferred_context())
+		__unwind_regs_adopt();
 }
 
 /**
@@ -151,6 +221,9 @@ static inline void unwind_deferred_discard(void)
  */
 static __always_inline void unwind_deferred_exit_to_user(void)
 {
+	if (IS_ENABLED(CONFIG_DEBUG_ENTRY))
+		WARN_ON_ONCE(unwind_regs_changing());
+
 	if (static_branch_unlikely(&unwind_deferred_key)) {
 		raw_cpu_write(unwind_deferred_closed, true);
 		if (unlikely(unwind_deferred_context()))
@@ -203,10 +276,12 @@ static inline int unwind_deferred_arm(void)
 
 static inline void unwind_deferred_disarm(void) { }
 static inline void unwind_deferred_renew(void) { }
-static inline void unwind_deferred_discard(void) { }
 static inline bool unwind_deferred_context(void) { return false; }
-static inline void unwind_deferred_exec_begin(void) { }
-static inline void unwind_deferred_exec_end(void) { }
+static inline bool unwind_regs_try_begin(void) { return true; }
+static inline void unwind_regs_begin(void) { }
+static inline void unwind_regs_end(void) { }
+static inline bool unwind_regs_changing(void) { return false; }
+static inline void unwind_regs_adopt(void) { }
 static inline void unwind_deferred_task_init(struct task_struct *task) { }
 static inline void unwind_deferred_task_exit(void) { }
 static inline void unwind_deferred_task_free(struct task_struct *task) { }

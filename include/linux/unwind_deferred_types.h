@@ -30,11 +30,14 @@ struct unwind_cache {
  * @work:	Runs the unwind; @work.func is NULL while it is not queued
  * @id:		Names the context; UNWIND_ID_CPU and its neighbours
  * @timestamp:	local_clock() of the first request of the context, in ns
+ * @ip:		User IP at that request, as unwind_regs_assert() compares it
+ * @sp:		User SP at that request
  *
  * @id and @timestamp belong to the context that @mask announces and mean
  * nothing while @mask is 0. Apart from @mask and the cache's completed bits,
- * which unwind_deferred_cancel() clears from elsewhere, everything here is
- * only ever accessed by the task itself and by what interrupts it.
+ * which unwind_deferred_cancel() and unwind_disarm() clear from elsewhere,
+ * everything here is only ever accessed by the task itself and by what
+ * interrupts it.
  */
 struct unwind_task_info {
 	atomic_long_t		mask;
@@ -42,6 +45,10 @@ struct unwind_task_info {
 	struct callback_head	work;
 	u64			id;
 	u64			timestamp;
+#ifdef CONFIG_DEBUG_ENTRY
+	unsigned long		ip;
+	unsigned long		sp;
+#endif
 };
 
 #endif /* _LINUX_UNWIND_DEFERRED_TYPES_H */

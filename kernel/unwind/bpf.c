@@ -117,6 +117,8 @@ __bpf_kfunc_start_defs();
  * * %BPF_UNWIND_PENDING	- the same, some program has asked already
  * * %BPF_UNWIND_EXECUTED	- it has been
  * * %-ENOENT			- nobody listens to unwind_deferred_complete
+ * * %-EAGAIN			- the user registers are being replaced, there is
+ *				  no user stack, in place neither
  * * others			- see unwind_deferred_request(); the stack can
  *				  be taken in place, by bpf_get_stack()
  */

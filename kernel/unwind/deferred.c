@@ -38,6 +38,7 @@
 #include <linux/uaccess.h>
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_user.h>
+#include <linux/uprobes.h>
 #include <linux/workqueue.h>
 #include <kunit/static_stub.h>
 #include <kunit/visibility.h>
@@ -72,7 +73,8 @@ static DEFINE_PER_CPU(u32, unwind_context_count);
 static u16 unwind_epoch;
 
 /* The epoch before the key was turned off. Protected by unwind_arm_mutex. */
-static u16 unwind_last_epoch;
+VISIBLE_IF_KUNIT u16 unwind_last_epoch;
+EXPORT_SYMBOL_IF_KUNIT(unwind_last_epoch);
 
 /*
  * Number of armed users. Leaves 0 under unwind_arm_mutex; when it is back to 0
@@ -91,6 +93,39 @@ static DEFINE_MUTEX(unwind_works_mutex);
 DEFINE_STATIC_SRCU(unwind_srcu);
 
 static void unwind_deferred_task_work(struct callback_head *head);
+
+#ifdef CONFIG_DEBUG_ENTRY
+/*
+ * What the trace of the context will have to begin with. In the entry code, where
+ * only NMIs can ask, the registers may not be complete yet: no note.
+ */
+static void unwind_regs_note(struct unwind_task_info *info)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+
+	if (raw_cpu_read(unwind_deferred_closed)) {
+		info->ip = 0;
+		return;
+	}
+	info->ip = uprobe_unwind_ip(instruction_pointer(regs));
+	info->sp = user_stack_pointer(regs);
+}
+
+/* Did anybody forget unwind_regs_begin()? */
+static void unwind_regs_assert(const struct unwind_task_info *info)
+{
+	struct pt_regs *regs = task_pt_regs(current);
+	unsigned long ip = uprobe_unwind_ip(instruction_pointer(regs));
+
+	WARN_ONCE(info->ip && (info->ip != ip ||
+			       info->sp != user_stack_pointer(regs)),
+		  "user registers changed while requests were pending: IP %lx to %lx, SP %lx to %lx\n",
+		  info->ip, ip, info->sp, user_stack_pointer(regs));
+}
+#else
+static inline void unwind_regs_note(struct unwind_task_info *info) { }
+static inline void unwind_regs_assert(const struct unwind_task_info *info) { }
+#endif
 
 static bool unwind_context_is_live(const struct unwind_task_info *info,
 				   unsigned long mask, u16 epoch)
@@ -174,6 +209,7 @@ unsigned long unwind_context_add(struct unwind_task_info *info,
 		id = unwind_id_make(raw_smp_processor_id(), count, epoch);
 		WRITE_ONCE(info->id, id);
 		WRITE_ONCE(info->timestamp, now);
+		unwind_regs_note(info);
 
 		if (unwind_context_publish(info, &old, bits)) {
 			this_cpu_write(unwind_context_count, count);
@@ -223,6 +259,16 @@ bool unwind_executed(const struct unwind_task_info *info, unsigned long mask,
 }
 EXPORT_SYMBOL_IF_KUNIT(unwind_executed);
 
+/*
+ * Without memory for a trace, those who had asked were given an empty one, and
+ * that is what the cookie stands for: no other trace may follow.
+ */
+static bool unwind_context_failed(const struct unwind_task_info *info,
+				  unsigned long mask)
+{
+	return (mask & UNWIND_USED) && !info->cache;
+}
+
 static int unwind_queue(struct unwind_task_info *info)
 {
 	int mode = in_nmi() ? TWA_NMI_CURRENT : TWA_RESUME | TWAF_NO_ALLOC;
@@ -253,8 +299,8 @@ static int unwind_request(struct unwind_task_info *info,
 	unsigned long old, bit;
 	int ret;
 
-	/* A cancelled work, nobody armed, or no way to be run in time */
-	if (nr < UNWIND_WORK_SHIFT || !epoch || current->unwind_refuse)
+	/* A cancelled work, or nobody armed */
+	if (nr < UNWIND_WORK_SHIFT || !epoch)
 		return -EINVAL;
 	/*
 	 * An NMI gets its answer by an interrupt before the next instruction of
@@ -271,8 +317,7 @@ static int unwind_request(struct unwind_task_info *info,
 	if (unwind_context_is_live(info, old, epoch)) {
 		if (old & bit)
 			goto out;
-		/* No memory for a trace, see unwind_process() */
-		if ((old & UNWIND_USED) && !info->cache)
+		if (unwind_context_failed(info, old))
 			return -ENOMEM;
 	}
 
@@ -311,10 +356,13 @@ out:
  *				  callback follows or is running
  * * %UNWIND_ALREADY_EXECUTED	- the callback has returned; the trace can be had
  *				  from unwind_deferred_cached()
+ * * %-EAGAIN			- refused: the user registers are being replaced
+ *				  (execve, signals, ...). Do not walk in place
+ *				  either, the sample has no user stack.
  * * %-EINVAL			- refused: not a user task or an exiting one, no
  *				  user registers, a hit in a KVM guest, a
  *				  cancelled @work, nobody armed, or too late on
- *				  the way to user mode or in execve()
+ *				  the way to user mode
  * * %-ENOMEM			- refused: no memory for the trace in this context
  * * %-EOPNOTSUPP		- the kernel is without CONFIG_UNWIND_USER
  */
@@ -325,8 +373,12 @@ int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
 
 	*cookie = 0;
 
-	if (!is_user_task(current) || (current->flags & PF_EXITING) ||
-	    !user_mode(task_pt_regs(current)))
+	if (!is_user_task(current))
+		return -EINVAL;
+	/* Before the other reasons, since this one rules out a walk in place. */
+	if (unwind_regs_changing())
+		return -EAGAIN;
+	if ((current->flags & PF_EXITING) || !user_mode(task_pt_regs(current)))
 		return -EINVAL;
 
 	/*
@@ -368,6 +420,7 @@ int unwind_deferred_cached(struct unwind_stacktrace *trace)
 	    !unwind_context_is_live(info, mask, READ_ONCE(unwind_epoch)))
 		return -ENOENT;
 
+	unwind_regs_assert(info);
 	trace->nr = cache->nr;
 	trace->entries = cache->entries;
 
@@ -375,59 +428,66 @@ int unwind_deferred_cached(struct unwind_stacktrace *trace)
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_cached);
 
-static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
+/**
+ * unwind_get_cache - Get the cache of a task for the trace of the current context
+ * @info:	State of the current task
+ * @epoch:	The current epoch
+ *
+ * Context: Process context, may sleep.
+ * Return: The cache, allocated by the first walk of the task; NULL if there is no
+ *	   memory, or was none when this context was answered.
+ */
+VISIBLE_IF_KUNIT
+struct unwind_cache *unwind_get_cache(struct unwind_task_info *info, u16 epoch)
 {
+	unsigned long mask = atomic_long_read(&info->mask);
 	struct unwind_cache *cache = info->cache;
 
 	BUILD_BUG_ON(struct_size(cache, entries, UNWIND_MAX_ENTRIES) > 4096);
 
-	if (!cache) {
-		/* It is for a tracer: not worth an OOM kill in the cgroup. */
-		cache = kzalloc(struct_size(cache, entries, UNWIND_MAX_ENTRIES),
-				GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN);
-		/* Pairs with the lockless readers: complete before visible. */
-		smp_store_release(&info->cache, cache);
-	}
+	if (likely(cache))
+		return cache;
+	if (unwind_context_is_live(info, mask, epoch) &&
+	    unwind_context_failed(info, mask))
+		return NULL;
+
+	/* It is for a tracer: not worth an OOM kill in the cgroup. */
+	cache = kzalloc(struct_size(cache, entries, UNWIND_MAX_ENTRIES),
+			GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN);
+	/* Pairs with the lockless readers: complete before visible. */
+	smp_store_release(&info->cache, cache);
 
 	return cache;
 }
+EXPORT_SYMBOL_IF_KUNIT(unwind_get_cache);
 
 /*
- * SIGKILL is consumed on the way to do_exit(), and a second one is not accepted:
- * from then on nothing but the flags says that nobody could end a wait.
+ * Must the current task not wait for pages?
+ *
+ * Not while it is being killed. SIGKILL is consumed on the way to do_exit(), and
+ * a second one is not accepted: from then on nothing but the flags says that
+ * nobody could end a wait.
+ *
+ * Nor while it is traced: its tracer waits for the next stop, and may be the one
+ * who has to supply the page, by userfaultfd for instance. Without profiling the
+ * task might never have touched it.
  */
-static bool unwind_task_dying(void)
+static bool unwind_must_not_wait(void)
 {
 	struct signal_struct *signal = current->signal;
 
-	return fatal_signal_pending(current) ||
+	return READ_ONCE(current->ptrace) || fatal_signal_pending(current) ||
 	       (READ_ONCE(signal->flags) & SIGNAL_GROUP_EXIT) ||
 	       READ_ONCE(signal->group_exec_task);
 }
 
-/**
- * unwind_user_faultable - Unwind the user stack of the current task now
- * @trace:	Filled in; points into the cache of the task and is valid until
- *		the caller returns to user space
- *
- * The trace is taken once in a user context; everybody shares it, deferred
- * requests included.
- *
- * Context: Process context, may sleep and take page faults; with page faults
- *          disabled the trace may be short.
- * Return: 0, -EINVAL if the current task has no user stack, -ENOMEM, or
- *         -EOPNOTSUPP without CONFIG_UNWIND_USER. @trace is empty after an
- *         error.
- */
-int unwind_user_faultable(struct unwind_stacktrace *trace)
+static int unwind_user_trace(struct unwind_stacktrace *trace)
 {
 	struct unwind_task_info *info = &current->unwind_info;
 	struct unwind_cache *cache;
 	unsigned long flags;
-	bool dying;
+	bool nofault;
 	u16 epoch;
-
-	might_fault();
 
 	/* Leaves the trace empty if it fails. */
 	if (!unwind_deferred_cached(trace))
@@ -436,7 +496,7 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	if (!is_user_task(current) || !user_mode(task_pt_regs(current)))
 		return -EINVAL;
 
-	cache = unwind_get_cache(info);
+	cache = unwind_get_cache(info, READ_ONCE(unwind_epoch));
 	if (!cache)
 		return -ENOMEM;
 
@@ -444,15 +504,12 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	atomic_long_set(&cache->completed, 0);
 	trace->entries = cache->entries;
 
-	/*
-	 * A task that is being killed must not wait for pages, but what is
-	 * resident may be its longest sample.
-	 */
-	dying = unwind_task_dying();
-	if (dying)
+	/* What is resident may be the whole stack all the same. */
+	nofault = unwind_must_not_wait();
+	if (nofault)
 		pagefault_disable();
 	unwind_user(trace, UNWIND_MAX_ENTRIES);
-	if (dying)
+	if (nofault)
 		pagefault_enable();
 	cache->nr = trace->nr;
 
@@ -468,13 +525,41 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 
 	return 0;
 }
+
+/**
+ * unwind_user_faultable - Unwind the user stack of the current task now
+ * @trace:	Filled in; points into the cache of the task and is valid until
+ *		the caller returns to user space
+ *
+ * The trace is taken once in a user context; everybody shares it, deferred
+ * requests included.
+ *
+ * Context: Process context, may sleep and take page faults; with page faults
+ *          disabled the trace may be short, and so it may in a task that is
+ *          being killed or traced by ptrace, which does not wait for pages.
+ * Return: 0, -EINVAL if the current task has no user stack, -EAGAIN while the
+ *         user registers are being replaced, -ENOMEM, or -EOPNOTSUPP without
+ *         CONFIG_UNWIND_USER. @trace is empty after an error.
+ */
+int unwind_user_faultable(struct unwind_stacktrace *trace)
+{
+	might_fault();
+
+	if (unwind_regs_changing()) {
+		trace->nr = 0;
+		trace->entries = NULL;
+		return -EAGAIN;
+	}
+
+	return unwind_user_trace(trace);
+}
 EXPORT_SYMBOL_GPL(unwind_user_faultable);
 
 /*
  * Answer the requests of the current context, with an empty trace if there is
- * none to be had or none is wanted (@discard). The latter ends the context.
+ * none to be had.
  */
-static void unwind_process(struct unwind_task_info *info, bool discard)
+static void unwind_process(struct unwind_task_info *info)
 {
 	struct unwind_stacktrace trace = { };
 	struct unwind_work *work;
@@ -482,10 +567,12 @@ static void unwind_process(struct unwind_task_info *info, bool discard)
 	unsigned long todo;
 	unsigned int nr;
 	int srcu_idx;
-	int ret = -EINVAL;
+	int ret;
 
 	if (!(atomic_long_read(&info->mask) & UNWIND_PENDING))
 		return;
+
+	unwind_regs_assert(info);
 
 	/*
 	 * As long as UNWIND_PENDING is set the context cannot be replaced.
@@ -495,8 +582,7 @@ static void unwind_process(struct unwind_task_info *info, bool discard)
 	cookie = unwind_id_cookie(READ_ONCE(info->id));
 	timestamp = READ_ONCE(info->timestamp);
 
-	if (!discard)
-		ret = unwind_user_faultable(&trace);
+	ret = unwind_user_trace(&trace);
 
 	/* Around the look at the mask too, see unwind_deferred_cancel(). */
 	srcu_idx = srcu_read_lock(&unwind_srcu);
@@ -535,6 +621,15 @@ static void unwind_process(struct unwind_task_info *info, bool discard)
 	}
 
 	srcu_read_unlock(&unwind_srcu, srcu_idx);
+
+	/*
+	 * If the hooks were switched off since this context began, nobody else
+	 * may end it any more. Nor may it be left to a later epoch: these are
+	 * counted from 1 again at some time, and unwind_forget_contexts() may
+	 * have been here already.
+	 */
+	if (unwind_id_epoch(READ_ONCE(info->id)) != READ_ONCE(unwind_epoch))
+		unwind_context_reset(info);
 }
 
 static void unwind_deferred_task_work(struct callback_head *head)
@@ -549,7 +644,7 @@ static void unwind_deferred_task_work(struct callback_head *head)
 	 */
 	WRITE_ONCE(info->work.func, NULL);
 	barrier();
-	unwind_process(info, false);
+	unwind_process(info);
 }
 
 /*
@@ -559,24 +654,8 @@ static void unwind_deferred_task_work(struct callback_head *head)
 void __unwind_deferred_renew(void)
 {
 	do {
-		unwind_process(&current->unwind_info, false);
+		unwind_process(&current->unwind_info);
 	} while (!unwind_context_reset(&current->unwind_info));
-}
-
-/* See unwind_deferred_discard(); never between exec_begin() and exec_end(). */
-void __unwind_deferred_discard(void)
-{
-	/*
-	 * An empty answer ends the context. Events that fire in the callbacks
-	 * would start the next one, and that for ever.
-	 */
-	current->unwind_refuse = 1;
-	barrier();
-	do {
-		unwind_process(&current->unwind_info, true);
-	} while (!unwind_context_reset(&current->unwind_info));
-	barrier();
-	current->unwind_refuse = 0;
 }
 
 /* See unwind_deferred_exit_to_user() */
@@ -585,32 +664,25 @@ void __unwind_deferred_reset(void)
 	unwind_context_reset(&current->unwind_info);
 }
 
-/**
- * unwind_deferred_exec_begin - The old program of the current task ends
- *
- * Answers all requests while the old image is still there. Requests are refused
- * from here to unwind_deferred_exec_end(): what they would get is neither the
- * old stack nor the new one.
- *
- * Context: Process context, may sleep and take page faults.
+/*
+ * See unwind_regs_begin(). What the callbacks ask for at first is answered, too.
+ * In the second round requests are refused: an event that fires each time that
+ * this is done would have it go on for ever.
  */
-void unwind_deferred_exec_begin(void)
+void __unwind_regs_begin(void)
 {
-	current->unwind_refuse = 1;
-	/* An NMI either sees the bit or has its request answered here. */
+	__unwind_deferred_renew();
+	current->unwind_regs++;
+	/* As in unwind_regs_try_begin() */
 	barrier();
-	unwind_deferred_renew();
+	if (unwind_deferred_context())
+		__unwind_deferred_renew();
 }
 
-/**
- * unwind_deferred_exec_end - The new memory map is in place, or never will be
- *
- * Context: Process context.
- */
-void unwind_deferred_exec_end(void)
+/* See unwind_regs_adopt() */
+void __unwind_regs_adopt(void)
 {
-	barrier();
-	current->unwind_refuse = 0;
+	unwind_regs_note(&current->unwind_info);
 }
 
 /**
@@ -620,7 +692,7 @@ void unwind_deferred_exec_end(void)
 void unwind_deferred_task_init(struct task_struct *task)
 {
 	memset(&task->unwind_info, 0, sizeof(task->unwind_info));
-	task->unwind_refuse = 0;
+	task->unwind_regs = 0;
 }
 
 /**
@@ -639,7 +711,7 @@ void unwind_deferred_task_exit(void)
 		return;
 
 	pagefault_disable();
-	unwind_process(&current->unwind_info, false);
+	unwind_process(&current->unwind_info);
 	pagefault_enable();
 }
 
@@ -729,7 +801,10 @@ void unwind_deferred_cancel(struct unwind_work *work)
 	WRITE_ONCE(work->bit, -1);
 	synchronize_rcu();
 
-	/* No new callbacks; wait for the ones that run. */
+	/*
+	 * No new callbacks; wait for the ones that run, which note at their end
+	 * that this bit has been served.
+	 */
 	RCU_INIT_POINTER(unwind_works[nr - UNWIND_WORK_SHIFT], ERR_PTR(-EBUSY));
 	synchronize_srcu(&unwind_srcu);
 
@@ -774,21 +849,38 @@ static void unwind_key_enable(void)
 	on_each_cpu(unwind_open_cpu, NULL, 1);
 }
 
+/*
+ * Remove what tasks have left over from all epochs, so that these can be counted
+ * from 1 again. A context that is still pending is left alone: unwind_process()
+ * will bring it into the epoch of that time, or end it.
+ */
+static void unwind_forget_contexts(void)
+{
+	struct task_struct *g, *t;
+
+	lockdep_assert_held(&unwind_arm_mutex);
+
+	guard(rcu)();
+	for_each_process_thread(g, t)
+		unwind_context_reset(&t->unwind_info);
+}
+
 static void unwind_disarm(struct work_struct *unused)
 {
 	guard(mutex)(&unwind_arm_mutex);
 
-	/*
-	 * Epochs are not reused: a task that slept for so long might take a
-	 * left-over for its present context. Rather stay on.
-	 */
-	if (atomic_read(&unwind_armed) || unwind_epoch == U16_MAX)
+	if (atomic_read(&unwind_armed))
 		return;
 
 	/* Refuse requests, and wait for the ones in flight. */
 	WRITE_ONCE(unwind_epoch, 0);
 	synchronize_rcu();
 	static_branch_disable(&unwind_deferred_key);
+
+	if (unwind_last_epoch == U16_MAX) {
+		unwind_forget_contexts();
+		unwind_last_epoch = 0;
+	}
 }
 
 static DECLARE_DELAYED_WORK(unwind_disarm_work, unwind_disarm);

@@ -292,15 +292,18 @@ static void read_code(unsigned long addr, u8 *code, unsigned int len)
 	}
 }
 
-static noinline void restore_breakpoints(unsigned long addr, u8 *code,
-					 unsigned int len)
+/* Returns the bytes that have a uprobe, one bit each. */
+static noinline unsigned int restore_breakpoints(unsigned long addr, u8 *code,
+						 unsigned int len)
 {
-	unsigned int i;
+	unsigned int i, probed = 0;
 
 	for (i = 0; i < len; i++) {
-		if (unlikely(code[i] == INSN_INT3))
-			uprobe_orig_byte(addr + i, &code[i]);
+		if (unlikely(code[i] == INSN_INT3) &&
+		    uprobe_orig_byte(addr + i, &code[i]))
+			probed |= BIT(i);
 	}
+	return probed;
 }
 
 /* Is one of the bytes an int3? */
@@ -313,12 +316,17 @@ static bool has_breakpoint(u64 word)
 	return (word - ones) & ~word & (ones << 7);
 }
 
+/* f3 0f 1e fa is endbr64, f3 0f 1e fb is endbr32. */
+static bool at_endbr(const u8 *code)
+{
+	return code[0] == 0xf3 && code[1] == 0x0f && code[2] == 0x1e &&
+	       (code[3] & 0xfe) == 0xfa;
+}
+
 /* [endbr] push %rbp */
 static bool at_push(const u8 *code)
 {
-	/* f3 0f 1e fa is endbr64, f3 0f 1e fb is endbr32. */
-	if (code[0] == 0xf3 && code[1] == 0x0f && code[2] == 0x1e &&
-	    (code[3] & 0xfe) == 0xfa)
+	if (at_endbr(code))
 		code += 4;
 
 	return code[0] == INSN_PUSH_BP;
@@ -373,8 +381,10 @@ static bool at_vsyscall32(const struct unwind_user_state *state,
  * @frame:	Where to find the caller
  *
  * A function that is about to set up its frame or that has just torn it down is
- * recognized by its code. Note what is no evidence: an endbr64 that is not
- * followed by push, since indirect jumps within a function have one too.
+ * recognized by its code. An endbr64 that is not followed by push is no evidence,
+ * since the targets of indirect jumps within a function have one too; but with a
+ * uprobe on it, it is the entry of a function that sets up its frame later, or
+ * never.
  *
  * Return: UNWIND_USER_FOUND with @frame filled in, or UNWIND_USER_NO_ANSWER.
  */
@@ -384,6 +394,7 @@ arch_unwind_user_topmost(const struct unwind_user_state *state,
 {
 	const int word_size = state->word_size;
 	unsigned long addr = state->ip - 1;
+	unsigned int probed = 0;
 	union {
 		u64	word;
 		u8	byte[sizeof(u64)];
@@ -411,7 +422,10 @@ arch_unwind_user_topmost(const struct unwind_user_state *state,
 		read_code(addr, code.byte, sizeof(code));
 	}
 	if (unlikely(has_breakpoint(code.word)))
-		restore_breakpoints(addr, code.byte, 6);
+		probed = restore_breakpoints(addr, code.byte, 6);
+
+	if ((probed & BIT(1)) && at_endbr(&code.byte[1]))
+		return UNWIND_USER_FOUND;
 
 	if (at_push(&code.byte[1]) || at_ret(&code.byte[1]))
 		return UNWIND_USER_FOUND;

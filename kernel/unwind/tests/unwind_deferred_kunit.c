@@ -204,6 +204,36 @@ static void executed_only_when_the_own_callback_returned(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, unwind_executed(&info, UNWIND_PENDING | WORK_B, WORK_B));
 }
 
+/*
+ * A context without memory for a trace was answered with an empty one. Whoever
+ * has memory by now must not put another trace under the same cookie.
+ */
+static void context_that_had_no_memory_gets_no_cache(struct kunit *test)
+{
+	struct unwind_task_info info = { };
+	struct unwind_cache *cache;
+	u64 cookie;
+
+	add(&info, UNWIND_USED, EPOCH, &cookie);
+	KUNIT_EXPECT_NULL(test, unwind_get_cache(&info, EPOCH));
+	KUNIT_EXPECT_NULL(test, info.cache);
+
+	/* In another epoch that context is a left-over, and so it is no context. */
+	cache = unwind_get_cache(&info, EPOCH + 1);
+	KUNIT_EXPECT_NOT_NULL(test, cache);
+	KUNIT_EXPECT_PTR_EQ(test, info.cache, cache);
+	kfree(cache);
+	info.cache = NULL;
+
+	/* The next context, or one that is still to be answered, gets one. */
+	KUNIT_EXPECT_TRUE(test, unwind_context_reset(&info));
+	add(&info, UNWIND_PENDING | WORK_A, EPOCH, &cookie);
+	cache = unwind_get_cache(&info, EPOCH);
+	KUNIT_EXPECT_NOT_NULL(test, cache);
+	KUNIT_EXPECT_PTR_EQ(test, unwind_get_cache(&info, EPOCH), cache);
+	kfree(cache);
+}
+
 struct nmi_test {
 	struct unwind_task_info info;
 	unsigned long old;
@@ -298,7 +328,8 @@ static void cache_fits_a_page(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, UNWIND_MAX_ENTRIES, 510);
 	KUNIT_EXPECT_LE(test, struct_size(cache, entries, UNWIND_MAX_ENTRIES), 4096);
-	KUNIT_EXPECT_LE(test, sizeof(struct unwind_task_info), 48);
+	KUNIT_EXPECT_LE(test, sizeof(struct unwind_task_info),
+			IS_ENABLED(CONFIG_DEBUG_ENTRY) ? 64 : 48);
 	KUNIT_EXPECT_EQ(test, UNWIND_MAX_WORKS, 62);
 }
 
@@ -312,6 +343,7 @@ static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(leftover_of_an_old_epoch_is_replaced),
 	KUNIT_CASE(pending_context_lives_on_in_a_new_epoch),
 	KUNIT_CASE(executed_only_when_the_own_callback_returned),
+	KUNIT_CASE(context_that_had_no_memory_gets_no_cache),
 	KUNIT_CASE(nmi_before_publication_agrees_on_the_cookie),
 	KUNIT_CASE(nmi_after_publication_sees_the_cookie),
 	KUNIT_CASE(cache_fits_a_page),

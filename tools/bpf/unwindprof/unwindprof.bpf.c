@@ -5,6 +5,7 @@
 
 #include "unwindprof.h"
 
+#define EAGAIN		11
 #define PF_KTHREAD	0x00200000
 #define TASK_DEAD	0x00000080
 
@@ -100,10 +101,13 @@ static __always_inline void take(void *ctx, struct prof_sample *sample, __u64 ow
 
 	/* Nothing more comes: it has come already, or is refused. */
 	sample->head.cookie = 0;
-	sample->head.user_size = ret == BPF_UNWIND_EXECUTED ?
-		bpf_unwind_user_cached(sample->user, sizeof(sample->user)) :
-		bpf_get_stack(ctx, sample->user, sizeof(sample->user),
-			      BPF_F_USER_STACK);
+	if (ret == BPF_UNWIND_EXECUTED)
+		sample->head.user_size =
+			bpf_unwind_user_cached(sample->user, sizeof(sample->user));
+	else if (ret != -EAGAIN)
+		sample->head.user_size =
+			bpf_get_stack(ctx, sample->user, sizeof(sample->user),
+				      BPF_F_USER_STACK);
 }
 
 SEC("perf_event")

@@ -200,6 +200,40 @@ int on_clock(void *ctx)
 	return ask(UB_PERF_EVENT);
 }
 
+/* Takes no stack, and calls what can be replaced by a program that does */
+__weak __noinline int hooked(struct bpf_perf_event_data *ctx)
+{
+	return 1;
+}
+
+SEC("perf_event")
+int calls_hook(struct bpf_perf_event_data *ctx)
+{
+	return hooked(ctx);
+}
+
+SEC("freplace/hooked")
+int hook(struct bpf_perf_event_data *ctx)
+{
+	struct ub_rec *rec = bpf_ringbuf_reserve(&records, sizeof(*rec), 0);
+
+	if (!rec) {
+		__sync_fetch_and_add(&lost, 1);
+		return 0;
+	}
+	rec->type = 'S';
+	rec->place = 0;
+	rec->ret = 0;
+	rec->tid = bpf_get_current_pid_tgid();
+	rec->cookie = 0;
+	rec->timestamp = 0;
+	rec->copied = bpf_get_stack(ctx, rec->ips, sizeof(rec->ips), BPF_F_USER_STACK);
+	rec->nr = rec->copied < 0 ? 0 : rec->copied / sizeof(rec->ips[0]);
+	bpf_ringbuf_submit(rec, 0);
+
+	return 1;
+}
+
 SEC("tp_btf/nmi_handler")
 int BPF_PROG(nmi)
 {

@@ -25,7 +25,10 @@ enum ub_place {
 };
 
 struct ub_rec {
-	/* 'R' for a request, 'C' for a completion, 'D' for that of another one */
+	/*
+	 * 'R' for a request, 'C' for a completion, 'D' for that of another one,
+	 * 'S' for a stack taken in place
+	 */
 	__s32 type;
 	__s32 place;
 	__s32 ret;

@@ -40,13 +40,13 @@ static char buffer[64];
 /* ------------------------------------------------------------------ exec */
 
 /*
- * A request at the entry of execve() gets the old image's frames, one in the
- * middle is refused, one after the switch gets the new image's, and the cookies
- * differ.
+ * A request at the entry of execve() gets the old image's frames. From there until
+ * the registers are those of the new image requests are refused; one after that
+ * gets the new image's frames, under another cookie.
  */
 TEST_F(life, execve_answers_in_the_old_image_then_starts_a_new_context)
 {
-	struct log_entry *before, *between, *after, *c;
+	struct log_entry *before, *between, *loading, *after, *c;
 	const char *target = test_file("exec_target");
 	struct log *log = &self->s.log;
 	struct child child;
@@ -63,16 +63,22 @@ TEST_F(life, execve_answers_in_the_old_image_then_starts_a_new_context)
 	ASSERT_EQ(0, mod_cmd(self->s.fd,
 			     "probe 2 tp:sched_process_exec %d 5 task 0 1",
 			     child.pid));
+	/* The new memory map is in place, the registers are still the old ones. */
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 3 kprobe:setup_arg_pages %d 2 task 0 1",
+			     child.pid));
 	child_go(&child);
 	ASSERT_EQ(0, child_wait(&child));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
 	before = log_at(log, "kprobe:bprm_execve", 0, 0);
 	between = log_at(log, "kprobe:set_mm_exe_file", 1, 0);
+	loading = log_at(log, "kprobe:setup_arg_pages", 1, 0);
 	after = log_at(log, "tp:sched_process_exec", 0, 0);
-	ASSERT_TRUE(before && between && after);
+	ASSERT_TRUE(before && between && loading && after);
 	EXPECT_EQ(UT_QUEUED, before->ret);
-	EXPECT_EQ(-EINVAL, between->ret);
+	EXPECT_EQ(-EAGAIN, between->ret);
+	EXPECT_EQ(-EAGAIN, loading->ret);
 	EXPECT_EQ(UT_QUEUED, after->ret);
 	EXPECT_NE(before->cookie, after->cookie);
 	EXPECT_EQ(NULL, log_unpaired(log));
@@ -175,7 +181,10 @@ TEST_F(life, failed_execve_answers_once_and_refuses_nothing_afterwards)
 	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
 }
 
-/* A program that cannot be mapped: execve() fails beyond the point of return. */
+/*
+ * A program that cannot be mapped: execve() fails after the point of no return.
+ * The old registers mean nothing in the new memory map.
+ */
 TEST_F(life, execve_that_kills_its_caller_answers_once)
 {
 	char path[] = "/tmp/unwind_bad_elf_XXXXXX";
@@ -207,11 +216,16 @@ TEST_F(life, execve_that_kills_its_caller_answers_once)
 				(long)no_strings, (long)no_strings));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
 			     child.pid));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:force_fatal_sig %d 1 task 0 1",
+			     child.pid));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 2 kprobe:do_exit %d 1 nmi 0 1",
+			     child.pid));
 	child_go(&child);
 	status = child_wait(&child);
 	unlink(path);
 	ASSERT_TRUE(WIFSIGNALED(status));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(2, log_rets(log, 0, -EAGAIN));
 	ASSERT_EQ(1, log_count(log, 'C', 0));
 	r = log_at(log, "kprobe:bprm_execve", 0, 0);
 	ASSERT_NE(NULL, r);
@@ -851,95 +865,58 @@ TEST_F(life, sigreturn_answers_before_the_registers_change)
 }
 
 /*
- * In the middle of sigreturn the registers are nobody's: an empty record, under
- * another cookie than what follows.
+ * In the middle of sigreturn the registers are nobody's: refused, and nothing may
+ * be walked in place. Neither the requests on top of it nor those after it change
+ * anything about that.
  */
-TEST_F(life, request_in_the_middle_of_sigreturn_gets_an_empty_record)
+TEST_F(life, request_in_the_middle_of_sigreturn_is_refused)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *r, *c;
+	struct log_entry *top, *middle, *late, *c;
 
-	ASSERT_EQ(0, raise_with_probe(&self->s, "kprobe:restore_altstack", 0, "3"));
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	r = log_at(log, "kprobe:restore_altstack", 0, 0);
-	ASSERT_NE(NULL, r);
-	EXPECT_EQ(UT_QUEUED, r->ret);
-	EXPECT_EQ(NULL, log_unpaired(log));
-	EXPECT_EQ(1, log_count(log, 'C', 0));
-	EXPECT_EQ(1, log_count(log, 'C', 1));
-	c = log_answer(log, 0, r->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_EQ(0, c->nr);
-}
-
-/* It is another context than that of the entry, though there was one. */
-TEST_F(life, request_in_the_middle_of_an_answered_sigreturn_gets_an_empty_record)
-{
-	struct log *log = &self->s.log;
-	struct log_entry *top, *r, *c;
-
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:restore_altstack %d 1 task 0 1",
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:restore_altstack %d 3 task 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 2 kprobe:restore_altstack %d 3 nmi 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 3 tp:sys_exit %d 2 task 5 1",
 			     my_tid()));
 	ASSERT_EQ(0, raise_with_probe(&self->s, "tp:sys_enter", 0, "1"));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(NULL, log_unpaired(log));
 	top = log_at(log, "tp:sys_enter", 0, 0);
-	r = log_at(log, "kprobe:restore_altstack", 0, 0);
-	ASSERT_TRUE(top && r);
-	EXPECT_EQ(UT_QUEUED, r->ret);
-	EXPECT_NE(top->cookie, r->cookie);
-	EXPECT_EQ(2, log_count(log, 'C', 0));
-	c = log_answer(log, 0, r->cookie);
+	middle = log_at(log, "kprobe:restore_altstack", 0, 0);
+	late = log_at(log, "tp:sys_exit", 1, 0);
+	ASSERT_TRUE(top && middle && late);
+	EXPECT_EQ(UT_QUEUED, top->ret);
+	EXPECT_EQ(4, log_rets(log, -1, -EAGAIN));
+	EXPECT_EQ(UT_QUEUED, late->ret);
+	EXPECT_NE(top->cookie, late->cookie);
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+	c = log_answer(log, 0, top->cookie);
 	ASSERT_NE(NULL, c);
-	EXPECT_EQ(0, c->nr);
+	EXPECT_LT(c->seq, middle->seq);
+	EXPECT_EQ(5, c->nr);
+	EXPECT_EQ(1, log_count(log, 'C', 1));
 }
 
 /* The same where the registers cannot be restored: SIGSEGV instead. */
-TEST_F(life, request_in_the_middle_of_a_failing_sigreturn_gets_an_empty_record)
+TEST_F(life, request_in_the_middle_of_a_failing_sigreturn_is_refused)
 {
 	struct sigaction action = { .sa_handler = handler_nothing };
 	struct log *log = &self->s.log;
-	struct log_entry *r, *c;
 
 	ASSERT_EQ(0, sigaction(SIGSEGV, &action, NULL));
 	handler_spoils = true;
+	/* The signal that comes of it is in a context of its own again. */
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:force_sig %d 1 task 0 1",
+			     my_tid()));
 	ASSERT_EQ(0, raise_with_probe(&self->s, "kprobe:fpu__restore_sig", 0, "3"));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	r = log_at(log, "kprobe:fpu__restore_sig", 0, 0);
-	ASSERT_NE(NULL, r);
-	EXPECT_EQ(UT_QUEUED, r->ret);
+	ASSERT_NE(NULL, log_at(log, "kprobe:fpu__restore_sig", 0, 0));
+	EXPECT_EQ(2, log_rets(log, -1, -EAGAIN));
+	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
 	EXPECT_EQ(NULL, log_unpaired(log));
-	EXPECT_EQ(1, log_count(log, 'C', 0));
-	EXPECT_EQ(1, log_count(log, 'C', 1));
-	c = log_answer(log, 0, r->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_EQ(0, c->nr);
-}
-
-/*
- * What answers them is hit by events of its own. These would get the next empty
- * record, and that for ever: refused.
- */
-TEST_F(life, event_in_the_callbacks_of_sigreturn_is_refused)
-{
-	struct log *log = &self->s.log;
-	struct log_entry *r;
-
-	/* In the middle; then in the callback that this leads to. */
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:callback %d 2 task 0 100",
-			     my_tid()));
-	ASSERT_EQ(0, raise_with_probe(&self->s, "kprobe:restore_altstack", 0, "1"));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 1"));
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	r = log_at(log, "kprobe:restore_altstack", 0, 0);
-	ASSERT_NE(NULL, r);
-	EXPECT_EQ(UT_QUEUED, r->ret);
-	r = log_at(log, "kprobe:callback", 1, 0);
-	ASSERT_NE(NULL, r);
-	EXPECT_EQ(-EINVAL, r->ret);
-	EXPECT_EQ(1, log_count(log, 'R', 1));
-	EXPECT_EQ(1, log_count(log, 'C', 0));
-	EXPECT_EQ(0, log_count(log, 'C', 1));
+	EXPECT_EQ(1, log_count(log, 'C', -1));
 }
 
 /* Later in sigreturn, the registers are those of the interrupted code. */
@@ -1047,10 +1024,11 @@ TEST_F(sigreturn, answers_before_the_registers_change)
 	EXPECT_EQ(resumed, c->ips[1]);
 }
 
-TEST_F(sigreturn, answered_has_another_context_in_its_middle)
+/* What was answered on top of it makes no difference to its middle. */
+TEST_F(sigreturn, answered_is_refused_in_its_middle)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *first, *r, *c;
+	struct log_entry *r, *c;
 	unsigned long top, resumed;
 	int tid;
 
@@ -1058,15 +1036,12 @@ TEST_F(sigreturn, answered_has_another_context_in_its_middle)
 				   "tp:sys_enter", &tid, &top, &resumed));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(NULL, log_unpaired(log));
-	first = log_at(log, "tp:sys_enter", 0, 0);
 	r = log_at(log, "kprobe:fpu__restore_sig", 0, 0);
-	ASSERT_TRUE(first && r);
-	EXPECT_EQ(UT_QUEUED, r->ret);
-	EXPECT_NE(first->cookie, r->cookie);
-	EXPECT_EQ(2, log_count(log, 'C', 0));
-	c = log_answer(log, 0, r->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_EQ(0, c->nr);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(-EAGAIN, r->ret);
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	EXPECT_EQ(2, c->nr);
 }
 
 /* With @bad the registers cannot be restored, and SIGSEGV comes. */
@@ -1077,7 +1052,7 @@ static void check_middle(struct __test_metadata *_metadata,
 {
 	struct log *log = &self->s.log;
 	unsigned long top, resumed;
-	struct log_entry *r, *c;
+	struct log_entry *r;
 	int tid;
 
 	ASSERT_EQ(0, run_sigreturn(&self->s, variant->program, variant->kind, bad,
@@ -1086,20 +1061,17 @@ static void check_middle(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	r = log_at(log, "kprobe:fpu__restore_sig", 0, 0);
 	ASSERT_NE(NULL, r);
-	EXPECT_EQ(UT_QUEUED, r->ret);
-	EXPECT_EQ(NULL, log_unpaired(log));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_answer(log, 0, r->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_EQ(0, c->nr);
+	EXPECT_EQ(2, log_rets(log, -1, -EAGAIN));
+	EXPECT_EQ(2, log_count(log, 'R', -1));
+	EXPECT_EQ(0, log_count(log, 'C', -1));
 }
 
-TEST_F(sigreturn, in_its_middle_gives_an_empty_record)
+TEST_F(sigreturn, is_refused_in_its_middle)
 {
 	check_middle(_metadata, self, variant, NULL);
 }
 
-TEST_F(sigreturn, in_the_middle_of_a_failing_one_gives_an_empty_record)
+TEST_F(sigreturn, that_fails_is_refused_in_its_middle)
 {
 	check_middle(_metadata, self, variant, "bad");
 }

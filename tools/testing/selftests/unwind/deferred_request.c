@@ -550,6 +550,7 @@ TEST_F(engine, a_work_in_a_served_ones_place_is_served_in_the_same_context)
 
 struct canceller {
 	int fd;
+	int tid;
 	int started;
 	int returned;
 };
@@ -558,6 +559,7 @@ static void *canceller_main(void *arg)
 {
 	struct canceller *canceller = arg;
 
+	canceller->tid = my_tid();
 	set_flag(&canceller->started, 1);
 	mod_cmd(canceller->fd, "cancel 0");
 	set_flag(&canceller->returned, 1);
@@ -593,6 +595,95 @@ TEST_F(engine, cancel_waits_for_a_callback_that_runs)
 	actor_end(&actor);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(1, log_count(log, 'C', 0));
+}
+
+/* Wait until thread @tid sleeps in a function whose name contains @name. */
+static const char *wait_in_kernel(int tid, const char *name)
+{
+	char path[64], line[128];
+	int tries;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/wchan", tid);
+	for (tries = 0; tries < 20000; tries++) {
+		f = fopen(path, "r");
+		if (!f)
+			return "needs /proc/PID/wchan";
+		if (!fgets(line, sizeof(line), f))
+			line[0] = 0;
+		fclose(f);
+		if (strstr(line, name))
+			return NULL;
+		usleep(1000);
+	}
+	return "does not see where a thread waits in the kernel";
+}
+
+/*
+ * A callback that runs while its work is cancelled notes at its end that the work
+ * has been served. That must be forgotten as well, or whoever gets the place
+ * would never be called in this context.
+ */
+TEST_F(engine, a_work_in_the_place_of_one_that_was_cancelled_in_its_callback_is_called)
+{
+	struct io_uring_sqe sqe = { .opcode = IORING_OP_READ, .len = 1 };
+	struct canceller canceller = { .fd = self->s.fd };
+	struct log *log = &self->s.log;
+	struct log_entry *first, *r, *c;
+	struct actor actor;
+	pthread_t thread;
+	int pipefd[2], ring;
+	char byte;
+
+	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
+		return;
+	ASSERT_EQ(0, pipe(pipefd));
+	sqe.fd = pipefd[0];
+	sqe.addr = (unsigned long)&byte;
+	ring = uring_open(&sqe);
+	ASSERT_LE(0, ring);
+	ASSERT_TRUE(actor_start(&actor, -1));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:__x64_sys_io_uring_enter %d 1 task 0 1",
+			     actor.tid));
+	/* The callback comes in the middle of the call, and is held there. */
+	actor.call = (struct chain_call){
+		.nr = SYS_io_uring_enter,
+		.args = { ring, 1, 1, IORING_ENTER_GETEVENTS },
+	};
+	set_flag(&actor.go, 1);
+	while (!log_count(log, 'C', 0)) {
+		usleep(1000);
+		ASSERT_EQ(0, mod_log(self->s.fd, log));
+	}
+	/* Cancel is to be as far as it can get when the callback ends. */
+	ASSERT_EQ(0, pthread_create(&thread, NULL, canceller_main, &canceller));
+	wait_flag(&canceller.started);
+	if (must_skip(_metadata, wait_in_kernel(canceller.tid, "synchronize_srcu")))
+		return;
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "release 0"));
+	pthread_join(thread, NULL);
+	/* Work 0 again: the lowest place that is free is the same one. */
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "init 0"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 tp:sys_exit %d 1 task 0 1",
+			     actor.tid));
+	ASSERT_EQ(1, write(pipefd[1], "x", 1));
+	wait_flag(&actor.done);
+	actor_end(&actor);
+	close(ring);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	first = log_at(log, "kprobe:__x64_sys_io_uring_enter", 0, 0);
+	r = log_at(log, "tp:sys_exit", 0, 0);
+	ASSERT_TRUE(first && r);
+	EXPECT_EQ(first->cookie, r->cookie);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	ASSERT_EQ(2, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 1);
+	EXPECT_EQ(r->cookie, c->cookie);
+	EXPECT_LT(r->seq, c->seq);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
 }
 
 /*

@@ -460,55 +460,168 @@ TEST_F(key, callback_still_queued_from_before_is_not_queued_twice)
 }
 
 /*
+ * A thread that waits in io_uring_enter() for a byte from a pipe. Requests that it
+ * has made by then are answered, so that it goes back to user space with a context
+ * which only the hook on the way out would end.
+ */
+struct waiter {
+	struct actor	actor;
+	int		pipefd[2];
+	int		ring;
+	char		byte;
+};
+
+static const char *waiter_start(struct waiter *waiter)
+{
+	if (pipe(waiter->pipefd))
+		return "no pipe";
+	return actor_start(&waiter->actor, -1) ? NULL : "no thread";
+}
+
+static const char *waiter_wait(struct waiter *waiter)
+{
+	struct io_uring_sqe sqe = {
+		.opcode	= IORING_OP_READ,
+		.fd	= waiter->pipefd[0],
+		.addr	= (unsigned long)&waiter->byte,
+		.len	= 1,
+	};
+	struct actor *actor = &waiter->actor;
+
+	waiter->ring = uring_open(&sqe);
+	if (waiter->ring < 0)
+		return "needs io_uring";
+	actor->call = (struct chain_call){
+		.nr = SYS_io_uring_enter,
+		.args = { waiter->ring, 1, 1, IORING_ENTER_GETEVENTS },
+	};
+	set_flag(&actor->done, 0);
+	set_flag(&actor->go, 1);
+	return wait_blocked(actor->tid, SYS_io_uring_enter) ? NULL : "it does not wait";
+}
+
+static void waiter_wake(struct waiter *waiter)
+{
+	if (write(waiter->pipefd[1], "x", 1) != 1)
+		abort();
+	wait_flag(&waiter->actor.done);
+	close(waiter->ring);
+}
+
+/* Have @waiter back in user space with a context that nobody has ended. */
+static void leave_context(struct __test_metadata *_metadata,
+			  struct session *s, struct waiter *waiter)
+{
+	ASSERT_EQ(0, mod_cmd(s->fd,
+			     "probe 0 kprobe:__x64_sys_io_uring_enter %d 1 task 0 1",
+			     waiter->actor.tid));
+	ASSERT_EQ(NULL, waiter_wait(waiter));
+	while (!log_count(&s->log, 'C', 0)) {
+		ASSERT_EQ(0, mod_log(s->fd, &s->log));
+		usleep(1000);
+	}
+	ASSERT_EQ(0, mod_cmd(s->fd, "unprobe 0"));
+	ASSERT_STREQ("", switch_off(s));
+	waiter_wake(waiter);
+}
+
+/* What a request of @waiter gets, in a new entry, when the engine is on again */
+static void ask_again(struct __test_metadata *_metadata, struct session *s,
+		      struct waiter *waiter)
+{
+	struct log *log = &s->log;
+	struct log_entry *old, *new, *c;
+
+	/* Back in the kernel while it is off: no hook sees it before it asks. */
+	ASSERT_EQ(NULL, waiter_wait(waiter));
+	ASSERT_EQ(0, mod_cmd(s->fd, "arm"));
+	ASSERT_EQ(0, mod_cmd(s->fd, "probe 1 tp:sys_exit %d 1 task 0 1",
+			     waiter->actor.tid));
+	waiter_wake(waiter);
+	actor_end(&waiter->actor);
+	ASSERT_EQ(0, mod_log(s->fd, log));
+
+	old = log_at(log, "kprobe:__x64_sys_io_uring_enter", 0, 0);
+	new = log_at(log, "tp:sys_exit", 0, 0);
+	ASSERT_TRUE(old && new);
+	EXPECT_EQ(UT_QUEUED, new->ret);
+	EXPECT_NE(old->cookie, new->cookie);
+	EXPECT_EQ(2, log_count(log, 'C', 0));
+	c = log_answer(log, 0, new->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_LT(new->seq, c->seq);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/*
  * A task goes back to user space while the engine is off: nothing resets its
  * context. When the engine is on again, that left-over is not taken for a live
  * context: a new cookie, and a walk of its own.
  */
 TEST_F(key, context_left_from_before_is_not_taken_for_a_live_one)
 {
-	struct log *log = &self->s.log;
-	struct log_entry *old, *new, *c;
-	struct actor actor;
-	int pipefd[2];
-	char byte;
+	struct waiter waiter = { };
 
-	ASSERT_EQ(0, pipe(pipefd));
-	ASSERT_TRUE(actor_start(&actor, -1));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:vfs_read %d 1 task 0 1",
-			     actor.tid));
-	actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);
-	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
+	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
+		return;
+	ASSERT_EQ(NULL, waiter_start(&waiter));
+	leave_context(_metadata, &self->s, &waiter);
+	ask_again(_metadata, &self->s, &waiter);
+}
+
+/*
+ * Epochs have numbers of 16 bits. After the last one the engine goes off as ever,
+ * and counts from 1 again.
+ */
+TEST_F(key, engine_goes_off_after_the_last_epoch)
+{
+	int ret;
+
 	ASSERT_STREQ("", switch_off(&self->s));
-	ASSERT_EQ(1, write(pipefd[1], "x", 1));
-	wait_flag(&actor.done);
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-
-	/* Back in the kernel while it is off: no hook sees it before it asks. */
-	actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);
-	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
+	ret = mod_cmd(self->s.fd, "epoch %d", UINT16_MAX - 1);
+	if (ret == -EOPNOTSUPP)
+		SKIP(return, "needs a kernel with CONFIG_KUNIT");
+	ASSERT_EQ(0, ret);
+	session_forget(&self->s);
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:touch_atime %d 1 task 0 1",
-			     actor.tid));
-	ASSERT_EQ(1, write(pipefd[1], "x", 1));
-	wait_flag(&actor.done);
-	actor_end(&actor);
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
+	ASSERT_EQ(0, mod_log(self->s.fd, &self->s.log));
+	EXPECT_EQ(1, log_rets(&self->s.log, 0, UT_QUEUED));
+	ASSERT_STREQ("", switch_off(&self->s));
+	session_forget(&self->s);
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
+	ASSERT_EQ(0, mod_log(self->s.fd, &self->s.log));
+	EXPECT_EQ(1, log_rets(&self->s.log, 0, UT_QUEUED));
+	EXPECT_EQ(1, log_count(&self->s.log, 'C', 0));
+}
 
-	old = log_at(log, "kprobe:vfs_read", 0, 0);
-	new = log_at(log, "kprobe:touch_atime", 0, 0);
-	ASSERT_TRUE(old && new);
-	EXPECT_EQ(UT_QUEUED, new->ret);
-	EXPECT_NE(old->cookie, new->cookie);
-	EXPECT_EQ(2, log_count(log, 'C', 0));
-	c = log_answer(log, 0, old->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
-	c = log_answer(log, 0, new->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_LT(new->seq, c->seq);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+/*
+ * A task sleeps from one epoch to that of the same number the next time round.
+ * What it has left over from the first is not taken for a context of the second.
+ */
+TEST_F(key, context_left_from_an_epoch_of_the_same_number_is_not_live)
+{
+	struct waiter waiter = { };
+	int ret;
+
+	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
+		return;
+	ASSERT_STREQ("", switch_off(&self->s));
+	ret = mod_cmd(self->s.fd, "epoch %d", 4);
+	if (ret == -EOPNOTSUPP)
+		SKIP(return, "needs a kernel with CONFIG_KUNIT");
+	ASSERT_EQ(0, ret);
+	session_forget(&self->s);
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
+	ASSERT_EQ(NULL, waiter_start(&waiter));
+	leave_context(_metadata, &self->s, &waiter);
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "epoch %d", UINT16_MAX - 1));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
+	ASSERT_STREQ("", switch_off(&self->s));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "epoch %d", 4));
+	ask_again(_metadata, &self->s, &waiter);
 }
 
 /*

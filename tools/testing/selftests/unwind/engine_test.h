@@ -113,6 +113,7 @@ static inline struct log_entry *log_unpaired(struct log *log)
  */
 static inline const char *switch_off(struct session *s)
 {
+	unsigned int before = log_rets(&s->log, 1, -EINVAL);
 	int tries;
 
 	if (mod_cmd(s->fd, "disarm"))
@@ -121,7 +122,7 @@ static inline const char *switch_off(struct session *s)
 		/* Not work 0: its callbacks are counted. */
 		if (mod_cmd(s->fd, "req 2 task") || mod_log(s->fd, &s->log))
 			return "request failed";
-		if (log_rets(&s->log, 1, -EINVAL))
+		if (log_rets(&s->log, 1, -EINVAL) > before)
 			return "";
 		usleep(50000);
 	}

@@ -30,6 +30,7 @@ struct up_rec {
 	uint64_t ip;
 	/* Of a sample that has it */
 	uint64_t addr;
+	uint64_t stack_size;
 	/* Of a deferred record; of a sample that ends with marker and cookie */
 	uint64_t cookie;
 	/* The callchain of a sample, the trace of a deferred record */
@@ -60,6 +61,7 @@ struct up_ring {
 	size_t max_recs;
 	bool sample_id_all;
 	bool sample_addr;
+	bool sample_stack;
 };
 
 static inline void up_attr_init(struct perf_event_attr *attr, uint32_t type,
@@ -78,6 +80,7 @@ static inline int up_open_pages(struct up_ring *ring, struct perf_event_attr *at
 	memset(ring, 0, sizeof(*ring));
 	ring->sample_id_all = attr->sample_id_all;
 	ring->sample_addr = attr->sample_type & PERF_SAMPLE_ADDR;
+	ring->sample_stack = attr->sample_type & PERF_SAMPLE_STACK_USER;
 	ring->fd = perf_open(attr, pid, cpu, group, 0);
 	if (ring->fd < 0)
 		return ring->fd;
@@ -200,6 +203,22 @@ static inline void up_get_ips(struct up_rec *rec, const unsigned char **p,
 	*p += rec->nr * 8;
 }
 
+/* A dump of the stack: its size, the dump, and how much of it is valid */
+static inline void up_get_stack(struct up_rec *rec, const unsigned char **p,
+				const unsigned char *end)
+{
+	rec->stack_size = up_get(p, end, 8, &rec->bad);
+	if (!rec->stack_size)
+		return;
+	if (rec->stack_size > (size_t)(end - *p)) {
+		rec->bad = true;
+		return;
+	}
+	*p += rec->stack_size;
+	if (up_get(p, end, 8, &rec->bad) > rec->stack_size)
+		rec->bad = true;
+}
+
 static inline void up_get_sample_id(struct up_rec *rec, const unsigned char *p,
 				    const unsigned char *end)
 {
@@ -238,6 +257,8 @@ static inline void up_parse(struct up_ring *ring, struct up_rec *rec,
 		rec->cpu = up_get(&p, end, 4, &rec->bad);
 		up_get(&p, end, 4, &rec->bad);
 		up_get_ips(rec, &p, end);
+		if (ring->sample_stack)
+			up_get_stack(rec, &p, end);
 		if (p != end)
 			rec->bad = true;
 		up_split_chain(rec);

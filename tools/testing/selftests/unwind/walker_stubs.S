@@ -97,6 +97,20 @@ LABEL probe_back
 #endif
 	ret
 
+#if defined(__x86_64__) && !defined(__ILP32__)
+/* void touch_at(unsigned long sp, unsigned long fp, __u64 *word) */
+LABEL touch_at
+	push	%rbp
+	mov	%rsp, %rax
+	mov	%rdi, %rsp
+	mov	%rsi, %rbp
+	movq	$1, (%rdx)
+LABEL touch_ip
+	mov	%rax, %rsp
+	pop	%rbp
+	ret
+#endif
+
 /* In the middle of a function */
 LABEL stub_plain
 	SYSCALL
@@ -246,10 +260,14 @@ LABEL recurse_fn_ip
 LABEL outer_fn
 	push	BP
 	mov	SP, BP
-	call	middle_fn
+	call	middle_fn_jmp
 LABEL outer_fn_ret
 	pop	BP
 	ret
+
+/* Two functions with one return address */
+LABEL middle_fn_jmp
+	jmp	middle_fn
 
 LABEL middle_fn
 	push	BP

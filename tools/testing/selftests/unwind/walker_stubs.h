@@ -46,7 +46,8 @@ extern char endbr_fn[], endbr_fn_push[], endbr_fn_mov[], endbr_fn_nop[];
 extern char endbr_fn_pop[], endbr_fn_ret[];
 extern char alt_fn[], alt_fn_mov[], alt_fn_nop[], alt_fn_pop[], alt_fn_ret[];
 extern char recurse_fn[], recurse_fn_ret[], recurse_fn_ip[];
-extern char outer_fn[], outer_fn_ret[], middle_fn[], middle_fn_ret[];
+extern char outer_fn[], outer_fn_ret[];
+extern char middle_fn_jmp[], middle_fn[], middle_fn_ret[];
 extern char inner_fn[], inner_fn_ip[];
 extern char load_fn[], load_fn_load[];
 
@@ -70,6 +71,8 @@ extern char vsyscall_fn[], vsyscall_fn_ret[];
 extern unsigned long vsyscall_entry;
 #endif
 #if defined(__x86_64__) && !defined(__ILP32__)
+void touch_at(unsigned long sp, unsigned long fp, __u64 *word);
+extern char touch_ip[];
 extern char stub_vsyscall_time[], stub_vsyscall_time_ret[];
 extern char stub_vsyscall_bad[], stub_vsyscall_bad_ret[];
 extern char stub_far[];

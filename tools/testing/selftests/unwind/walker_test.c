@@ -494,10 +494,12 @@ TEST_F(walk, caller_is_kept_with_a_uprobe_on_the_ret)
 			  build(self->fp, 3));
 }
 
-TEST_F(walk, uprobe_on_a_lone_endbr_does_not_invent_a_frame)
+/* Nobody sets a probe on any other landing pad than that of a function. */
+TEST_F(walk, caller_is_kept_with_a_uprobe_on_a_lone_endbr)
 {
 	put(self->sp, RA(100));
 	want(&self->w, A(stub_endbr_ip));
+	want(&self->w, RA(100));
 	want_frames(&self->w, 0, 3);
 	check_stub_uprobe(_metadata, self, stub_endbr, stub_endbr_ip,
 			  build(self->fp, 3));
@@ -758,6 +760,80 @@ TEST_F(walk, recursive_uretprobe_shows_every_real_return_address)
 	up_drain(&rp.ring[0]);
 	EXPECT_EQ(21, up_count(&rp.ring[0], PERF_RECORD_SAMPLE));
 	close_retprobes(&rp);
+}
+
+/* Two uretprobes that share a slot, the last one first to hit, and one further out */
+static void add_chained_retprobes(struct __test_metadata *_metadata,
+				  struct retprobes *rp, uint64_t bits)
+{
+	add_retprobe(_metadata, rp, outer_fn, 0);
+	add_retprobe(_metadata, rp, middle_fn_jmp, 0);
+	add_retprobe(_metadata, rp, middle_fn, bits);
+}
+
+TEST_F(walk, uretprobes_that_share_a_slot_show_the_real_return_addresses)
+{
+	struct probe p = probe_of(stub_call, self->sp, build(self->fp, 2), NR_GETPPID);
+	struct up_ring in_place;
+	struct retprobes rp = {};
+	struct up_rec *rec;
+
+	add_chained_retprobes(_metadata, &rp, 0);
+	ASSERT_EQ(0, open_syscall_event(&in_place, NR_GETPPID, 0));
+	ASSERT_EQ(0, up_enable(&in_place));
+	p.args[0] = A(outer_fn);
+	rec = sample(_metadata, self, &p);
+	want(&self->w, A(inner_fn_ip));
+	want(&self->w, A(middle_fn_ret));
+	want(&self->w, A(outer_fn_ret));
+	want(&self->w, A(stub_call_ret));
+	want_frames(&self->w, 0, 2);
+	EXPECT_WANT(rec);
+
+	up_drain(&in_place);
+	ASSERT_EQ(1, up_count(&in_place, PERF_RECORD_SAMPLE));
+	rec = up_nth(&in_place, PERF_RECORD_SAMPLE, 0);
+	EXPECT_TRUE(up_frames_equal(rec->user, rec->nr_user, self->w.ips, self->w.nr));
+	up_close(&in_place);
+	close_retprobes(&rp);
+}
+
+/* The first of them to hit, while the other is still to come */
+static void check_chained_hit(struct __test_metadata *_metadata,
+			      struct _test_data_walk *self, uint64_t bits)
+{
+	struct probe p = probe_of(stub_call, self->sp, build(self->fp, 2), NR_GETPPID);
+	struct retprobes rp = {};
+	struct up_rec *rec;
+
+	add_chained_retprobes(_metadata, &rp, bits);
+	p.args[0] = A(outer_fn);
+	probe_at(&p);
+	want(&self->w, A(outer_fn_ret));
+	want(&self->w, A(stub_call_ret));
+	want_frames(&self->w, 0, 2);
+	up_drain(&rp.ring[2]);
+	EXPECT_EQ(0, up_count_bad(&rp.ring[2]));
+	ASSERT_EQ(1, up_count(&rp.ring[2], PERF_RECORD_SAMPLE));
+	rec = up_nth(&rp.ring[2], PERF_RECORD_SAMPLE, 0);
+	if (bits) {
+		ASSERT_EQ(1, up_count_cookie(&rp.ring[2], rec->cookie));
+		EXPECT_WANT(up_find_cookie(&rp.ring[2], rec->cookie));
+	} else {
+		EXPECT_TRUE(up_frames_equal(rec->user, rec->nr_user, self->w.ips,
+					    self->w.nr));
+	}
+	close_retprobes(&rp);
+}
+
+TEST_F(walk, uretprobe_event_in_a_shared_slot_shows_the_callers)
+{
+	check_chained_hit(_metadata, self, UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+}
+
+TEST_F(walk, uretprobe_event_in_a_shared_slot_shows_the_callers_in_place)
+{
+	check_chained_hit(_metadata, self, 0);
 }
 
 #ifdef __x86_64__

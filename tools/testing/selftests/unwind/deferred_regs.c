@@ -1,0 +1,674 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Places where the kernel itself changes the user registers: rseq, restarted
+ * system calls, emulated instructions, signal frames, uprobes. What is requested
+ * before the change is answered with the old registers, what is requested in the
+ * middle is refused. And walks at the stops of a traced task, which must not
+ * wait for anything that the tracer may have to supply.
+ */
+#include "deferred_regs.h"
+#include "engine_test.h"
+#include "../kselftest_harness.h"
+
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <stdalign.h>
+#include <sys/io.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/rseq.h>
+#include <sys/user.h>
+
+/*
+ * call_regs() calls a function of one argument with a frame pointer of the
+ * caller's choice; regs_ip_call is the return address. The others are called by
+ * it, and have no callees.
+ */
+asm(".pushsection .text\n"
+	".globl call_regs\n"
+	"call_regs:\n"
+	"	push %rbp\n"
+	"	mov %rdx, %rbp\n"
+	"	mov %rdi, %rax\n"
+	"	mov %rsi, %rdi\n"
+	"	call *%rax\n"
+	".globl regs_ip_call\n"
+	"regs_ip_call:\n"
+	"	pop %rbp\n"
+	"	ret\n"
+
+	/* A restartable sequence that does not end by itself */
+	".globl rseq_spin\n"
+	"rseq_spin:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	lea rseq_section(%rip), %rax\n"
+	"	mov %rax, 8(%rdi)\n"
+	".globl rseq_start\n"
+	"rseq_start:\n"
+	"1:	pause\n"
+	"	jmp 1b\n"
+	".globl rseq_end\n"
+	"rseq_end:\n"
+	"	ud2\n"
+	/* RSEQ_SIG, as an operand of ud1 */
+	"	.byte 0x0f, 0xb9, 0x3d\n"
+	"	.long 0x53053053\n"
+	".globl rseq_abort\n"
+	"rseq_abort:\n"
+	"	pop %rbp\n"
+	"	ret\n"
+
+	".globl do_sgdt\n"
+	"do_sgdt:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	sub $16, %rsp\n"
+	".globl ip_sgdt\n"
+	"ip_sgdt:\n"
+	"	sgdt (%rsp)\n"
+	"	leave\n"
+	"	ret\n"
+
+	".globl do_cli\n"
+	"do_cli:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	".globl ip_cli\n"
+	"ip_cli:\n"
+	"	cli\n"
+	"	pop %rbp\n"
+	"	ret\n"
+
+	/* To be probed: a function, its return, and one that has no frame */
+	".globl framed_fn\n"
+	"framed_fn:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	nop\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	".globl bare_fn\n"
+	"bare_fn:\n"
+	"	lea 1(%rdi), %rax\n"
+	"	nop\n"
+	"	ret\n"
+	".globl other_fn\n"
+	"other_fn:\n"
+	"	lea 2(%rdi), %rax\n"
+	"	ret\n"
+	".popsection\n"
+	".pushsection .data\n"
+	".balign 32\n"
+	"rseq_section:\n"
+	"	.long 0, 0\n"
+	"	.quad rseq_start, rseq_end - rseq_start, rseq_abort\n"
+	".popsection\n");
+
+FIXTURE(regs)
+{
+	struct session s;
+	int event;
+	int pipefd[2];
+};
+
+FIXTURE_SETUP(regs)
+{
+	self->event = -1;
+	if (must_skip(_metadata, need_module()))
+		return;
+	ASSERT_EQ(0, session_start(&self->s, 3));
+	ASSERT_EQ(0, pipe(self->pipefd));
+}
+
+FIXTURE_TEARDOWN(regs)
+{
+	close(self->event);
+	session_end(&self->s);
+}
+
+/* ------------------------------------------------------------------ rseq */
+
+static struct rseq *my_rseq(void)
+{
+	return (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
+}
+
+static void *rseq_main(void *arg)
+{
+	struct actor *actor = arg;
+
+	pin_to_cpu(actor->cpu);
+	set_flag(&actor->tid, my_tid());
+	wait_flag(&actor->go);
+	call_regs(rseq_spin, (long)my_rseq(), 0);
+	set_flag(&actor->done, 1);
+	/* It may have been preempted, and so aborted, before it is moved. */
+	wait_flag(&actor->end);
+	return NULL;
+}
+
+/*
+ * The task is moved to another CPU in the middle of a restartable sequence. The
+ * tracepoint fires where the kernel knows that it will abort it.
+ */
+TEST_F(regs, rseq_abort_answers_before_the_ip_moves)
+{
+	struct log *log = &self->s.log;
+	struct actor actor;
+	struct log_entry *c;
+	cpu_set_t set;
+
+	if (must_skip(_metadata, need_cpus(2)))
+		return;
+	if (must_skip(_metadata, need_tracepoint("rseq", "rseq_ip_fixup")))
+		return;
+	if (!__rseq_size)
+		SKIP(return, "needs a C library that has registered rseq");
+	ASSERT_TRUE(actor_run(&actor, nth_cpu(1), rseq_main));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 tp:rseq_ip_fixup %d 1 task 0 1",
+			     actor.tid));
+	set_flag(&actor.go, 1);
+	usleep(100000);
+	CPU_ZERO(&set);
+	CPU_SET(nth_cpu(0), &set);
+	ASSERT_EQ(0, sched_setaffinity(actor.tid, sizeof(set), &set));
+	wait_flag(&actor.done);
+	actor_end(&actor);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	ASSERT_EQ(2, c->nr);
+	EXPECT_GE(c->ips[0], (unsigned long)rseq_start);
+	EXPECT_LT(c->ips[0], (unsigned long)rseq_end);
+	EXPECT_EQ((unsigned long)regs_ip_call, c->ips[1]);
+}
+
+/* --------------------------------------------------------------- signals */
+
+static void handler_nothing(int sig)
+{
+}
+
+/*
+ * Writing the frame can fault, and does so on a fresh alternate stack: the
+ * handler is not running yet.
+ */
+TEST_F(regs, request_while_a_signal_frame_is_set_up_is_refused)
+{
+	struct sigaction action = { .sa_handler = handler_nothing };
+	struct log_entry *before, *middle, *after, *c;
+	struct log *log = &self->s.log;
+
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 tp:signal_deliver %d 1 task 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:x64_setup_rt_frame %d 3 task 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 2 kprobe:x64_setup_rt_frame %d 3 nmi 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 3 kprobe:signal_setup_done %d 4 task 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, chain_syscall(SYS_kill, getpid(), SIGUSR1, 0, 0, 0, 0));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	EXPECT_EQ(NULL, log_unpaired(log));
+	EXPECT_EQ(4, log_rets(log, -1, -EAGAIN));
+	before = log_at(log, "tp:signal_deliver", 0, 0);
+	middle = log_at(log, "kprobe:x64_setup_rt_frame", 0, 0);
+	after = log_at(log, "kprobe:signal_setup_done", 2, 0);
+	ASSERT_TRUE(before && middle && after);
+	EXPECT_EQ(UT_QUEUED, after->ret);
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_answer(log, 0, before->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_LT(c->seq, middle->seq);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	c = log_answer(log, 2, after->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_EQ((unsigned long)handler_nothing, c->ips[0]);
+}
+
+/*
+ * A signal without a handler: the system call is restarted, and for that the IP
+ * goes back over the instruction. What was requested before has it after that.
+ */
+TEST_F(regs, restart_without_a_handler_answers_before_the_ip_moves)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c;
+	struct child child;
+	static char byte;
+	int status;
+
+	ASSERT_TRUE(child_start(&child, SYS_read, self->pipefd[0], (long)&byte, 1));
+	child_go(&child);
+	ASSERT_TRUE(wait_blocked(child.pid, SYS_read));
+	/* It may still be in the read() from child_start()'s pipe. */
+	usleep(100000);
+	ASSERT_TRUE(wait_blocked(child.pid, SYS_read));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 tp:signal_deliver %d 1 task 0 1",
+			     child.pid));
+	ASSERT_EQ(0, kill(child.pid, SIGSTOP));
+	ASSERT_EQ(child.pid, waitpid(child.pid, &status, WUNTRACED));
+	ASSERT_TRUE(WIFSTOPPED(status));
+	ASSERT_EQ(0, kill(child.pid, SIGCONT));
+	ASSERT_EQ(1, write(self->pipefd[1], "x", 1));
+	ASSERT_EQ(77 << 8, child_wait(&child));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	r = log_at(log, "tp:signal_deliver", 0, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/* ------------------------------------------------- emulated instructions */
+
+/* In the CPU and in the kernel */
+static const char *need_cpu_flag(const char *flag)
+{
+	static char why[64];
+	char line[4096], word[32];
+	bool found = false;
+	FILE *f = fopen("/proc/cpuinfo", "r");
+
+	snprintf(word, sizeof(word), " %s ", flag);
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = !strncmp(line, "flags", 5) && strstr(line, word);
+	if (f)
+		fclose(f);
+	snprintf(why, sizeof(why), "needs a CPU with %s", flag);
+	return found ? NULL : why;
+}
+
+/* The kernel does what @func wants to at @ip, and moves on. */
+static void check_emulated(struct __test_metadata *_metadata,
+			   struct _test_data_regs *self, const char *point,
+			   void (*func)(long arg), const char *ip)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *c;
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:%s %d 1 task 0 1",
+			     point, my_tid()));
+	call_regs(func, 0, 0);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_rets(log, 0, UT_QUEUED));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	ASSERT_EQ(2, c->nr);
+	EXPECT_EQ((unsigned long)ip, c->ips[0]);
+	EXPECT_EQ((unsigned long)regs_ip_call, c->ips[1]);
+}
+
+TEST_F(regs, emulated_sgdt_answers_before_the_ip_moves)
+{
+	if (must_skip(_metadata, need_cpu_flag("umip")))
+		return;
+	check_emulated(_metadata, self, "fixup_umip_exception", do_sgdt, ip_sgdt);
+}
+
+TEST_F(regs, emulated_cli_answers_before_the_ip_moves)
+{
+	if (iopl(3))
+		SKIP(return, "needs iopl()");
+	check_emulated(_metadata, self, "insn_get_effective_ip", do_cli, ip_cli);
+}
+
+/* --------------------------------------------------------------- uprobes */
+
+/* For the process @pid, or for all of them if it is -1 */
+static int open_uprobe(const void *at, bool ret, pid_t pid)
+{
+	struct perf_event_attr attr;
+	char path[512] = "";
+	uint64_t offset = file_offset(at, path, sizeof(path));
+
+	if (pmu_type("uprobe") < 0 || !offset)
+		return -ENODEV;
+	memset(&attr, 0, sizeof(attr));
+	attr.type = pmu_type("uprobe");
+	/* retprobe */
+	attr.config = ret;
+	attr.config1 = (unsigned long)path;
+	attr.config2 = offset;
+	return perf_open(&attr, pid, pid < 0 ? nth_cpu(0) : -1, -1, 0);
+}
+
+/*
+ * sys_uretprobe() moves the stack pointer, calls the handlers as if the function
+ * had just returned, and moves it back.
+ */
+TEST_F(regs, uretprobe_is_answered_in_its_handlers_only)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *c;
+
+	if (pmu_type("uprobe") < 0)
+		SKIP(return, "needs uprobes");
+	self->event = open_uprobe(framed_fn, true, 0);
+	ASSERT_GE(self->event, 0);
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:uprobe_handle_trampoline %d 1 task 0 1",
+			     my_tid()));
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 1 kprobe:uretprobe_dispatcher %d 2 task 0 1",
+			     my_tid()));
+	call_regs(framed_fn, 0, 0);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_count(log, 'R', 0));
+	EXPECT_EQ(1, log_rets(log, 0, -EAGAIN));
+	ASSERT_EQ(1, log_rets(log, 1, UT_QUEUED));
+	ASSERT_EQ(1, log_count(log, 'C', -1));
+	c = log_find(log, 'C', 1, 0);
+	ASSERT_NE(NULL, c);
+	ASSERT_EQ(1, c->nr);
+	EXPECT_EQ((unsigned long)regs_ip_call, c->ips[0]);
+}
+
+/* ----------------------------------------- stacks that somebody withholds */
+
+/*
+ * Two pages for a stack, shared with a child that runs in this memory. Nobody
+ * supplies the second one before missing_supply().
+ */
+struct missing {
+	char	*stack;
+	int	uffd;
+};
+
+static const char *missing_open(struct missing *missing)
+{
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_api api = { .api = UFFD_API };
+
+	missing->uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (missing->uffd < 0)
+		return "needs userfaultfd";
+	missing->stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (missing->stack == MAP_FAILED || ioctl(missing->uffd, UFFDIO_API, &api))
+		return "cannot set up userfaultfd";
+	missing->stack[0] = 1;
+	reg.range.start = (unsigned long)missing->stack + 4096;
+	reg.range.len = 4096;
+	if (ioctl(missing->uffd, UFFDIO_REGISTER, &reg))
+		return "cannot register with userfaultfd";
+	return NULL;
+}
+
+static bool missing_is_waited_for(const struct missing *missing)
+{
+	struct pollfd pollfd = { .fd = missing->uffd, .events = POLLIN };
+
+	return poll(&pollfd, 1, 20000) == 1 && pollfd.revents == POLLIN;
+}
+
+static void missing_supply(const struct missing *missing)
+{
+	struct uffdio_zeropage zero = {
+		.range = { (unsigned long)missing->stack + 4096, 4096 },
+	};
+
+	ioctl(missing->uffd, UFFDIO_ZEROPAGE, &zero);
+}
+
+static alignas(16) char clone_stack[65536];
+
+/* A child in this memory that does something when told to */
+struct shared_child {
+	struct missing	missing;
+	pid_t		pid;
+	int		go;
+	long		nr;
+};
+
+static int shared_child_start(struct shared_child *child, int (*func)(void *))
+{
+	child->pid = clone(func, clone_stack + sizeof(clone_stack),
+			   CLONE_VM | SIGCHLD, child);
+	return child->pid < 0 ? -errno : 0;
+}
+
+static int child_hits_probe(void *arg)
+{
+	struct shared_child *child = arg;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	wait_flag(&child->go);
+	call_regs(bare_fn, 0, (long)child->missing.stack + 4096);
+	return 77;
+}
+
+struct closer {
+	int fd;
+	int closed;
+};
+
+static void *closer_main(void *arg)
+{
+	struct closer *closer = arg;
+
+	close(closer->fd);
+	set_flag(&closer->closed, 1);
+	return NULL;
+}
+
+/*
+ * A hit is answered before the instruction is executed. While that waits for a
+ * page, other uprobes can be removed, which waits for all hits that are handled.
+ */
+TEST_F_TIMEOUT(regs, uprobe_hit_that_waits_for_a_page_stalls_no_other, 120)
+{
+	struct shared_child child = { };
+	struct log *log = &self->s.log;
+	struct closer closer = { };
+	struct log_entry *c;
+	pthread_t thread;
+	int status, i;
+
+	if (pmu_type("uprobe") < 0)
+		SKIP(return, "needs uprobes");
+	if (must_skip(_metadata, missing_open(&child.missing)))
+		return;
+	self->event = open_uprobe(bare_fn, false, -1);
+	ASSERT_GE(self->event, 0);
+	ASSERT_EQ(0, shared_child_start(&child, child_hits_probe));
+	/* After that, or the child would have it open as well. */
+	closer.fd = open_uprobe(other_fn, false, 0);
+	ASSERT_GE(closer.fd, 0);
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:uprobe_dispatcher %d 1 task 0 1",
+			     child.pid));
+	set_flag(&child.go, 1);
+	ASSERT_TRUE(missing_is_waited_for(&child.missing));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, closer_main, &closer));
+	for (i = 0; i < 400 && !get_flag(&closer.closed); i++)
+		usleep(50000);
+	EXPECT_EQ(1, get_flag(&closer.closed));
+	missing_supply(&child.missing);
+	pthread_join(thread, NULL);
+	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
+	EXPECT_EQ(77 << 8, status);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	ASSERT_EQ(1, c->nr);
+	EXPECT_EQ((unsigned long)bare_fn, c->ips[0]);
+}
+
+/* The probe goes while its hit waits: the instruction is executed all the same. */
+TEST_F_TIMEOUT(regs, uprobe_that_goes_while_its_hit_waits_for_a_page, 120)
+{
+	struct shared_child child = { };
+	struct log *log = &self->s.log;
+	struct closer closer = { };
+	pthread_t thread;
+	int status, i;
+
+	if (pmu_type("uprobe") < 0)
+		SKIP(return, "needs uprobes");
+	if (must_skip(_metadata, missing_open(&child.missing)))
+		return;
+	ASSERT_EQ(0, shared_child_start(&child, child_hits_probe));
+	closer.fd = open_uprobe(bare_fn, false, -1);
+	ASSERT_GE(closer.fd, 0);
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:uprobe_dispatcher %d 1 task 0 9",
+			     child.pid));
+	set_flag(&child.go, 1);
+	ASSERT_TRUE(missing_is_waited_for(&child.missing));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, closer_main, &closer));
+	for (i = 0; i < 400 && !get_flag(&closer.closed); i++)
+		usleep(50000);
+	EXPECT_EQ(1, get_flag(&closer.closed));
+	missing_supply(&child.missing);
+	pthread_join(thread, NULL);
+	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
+	EXPECT_EQ(77 << 8, status);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(1, log_count(log, 'R', 0));
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+}
+
+/* ---------------------------------------------------------- traced tasks */
+
+FIXTURE(traced)
+{
+	struct session s;
+};
+
+FIXTURE_VARIANT(traced)
+{
+	/* What the tracee does, and where it is asked for its stack. */
+	long nr;
+	const char *point;
+	/* How it is resumed, and what stops it. */
+	int request;
+	int signal;
+};
+
+/* ptrace_notify() */
+FIXTURE_VARIANT_ADD(traced, system_call_stop)
+{
+	.nr = SYS_getppid,
+	.point = "kprobe:__x64_sys_getppid",
+	.request = PTRACE_SYSCALL,
+};
+
+/* get_signal() */
+FIXTURE_VARIANT_ADD(traced, signal_stop)
+{
+	.nr = SYS_pause,
+	.point = "kprobe:__x64_sys_pause",
+	.request = PTRACE_CONT,
+	.signal = SIGUSR1,
+};
+
+/* ptrace_stop() */
+FIXTURE_VARIANT_ADD(traced, signal_that_is_sampled)
+{
+	.nr = SYS_pause,
+	.point = "kprobe:dequeue_signal",
+	.request = PTRACE_CONT,
+	.signal = SIGUSR1,
+};
+
+/* The way out; the stop comes later. */
+FIXTURE_VARIANT_ADD(traced, return_to_user_space)
+{
+	.nr = SYS_getppid,
+	.point = "kprobe:__x64_sys_getppid",
+	.request = PTRACE_CONT,
+};
+
+FIXTURE_SETUP(traced)
+{
+	if (must_skip(_metadata, need_module()))
+		return;
+	ASSERT_EQ(0, session_start(&self->s, 1));
+}
+
+FIXTURE_TEARDOWN(traced)
+{
+	session_end(&self->s);
+}
+
+static int child_is_traced(void *arg)
+{
+	struct shared_child *child = arg;
+	char *stack = child->missing.stack;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	ptrace(PTRACE_TRACEME, 0, 0, 0);
+	syscall(SYS_kill, syscall(SYS_getpid), SIGSTOP);
+	framed_syscall(child->nr, 0, 0, 0, stack + 2048, stack + 4096);
+	syscall(SYS_kill, syscall(SYS_getpid), SIGSTOP);
+	return 77;
+}
+
+/* Does it stop? waitpid() would wait for ever if not. */
+static bool stops(pid_t pid)
+{
+	int status, i;
+
+	for (i = 0; i < 400; i++) {
+		if (waitpid(pid, &status, WNOHANG) == pid)
+			return WIFSTOPPED(status);
+		usleep(50000);
+	}
+	return false;
+}
+
+/*
+ * The tracer waits for the tracee's next stop, and has the page that the tracee's
+ * stack goes on in: a debugger with a single thread, such as one that restores a
+ * process lazily. Profiling must not make them wait for each other.
+ */
+TEST_F_TIMEOUT(traced, task_does_not_wait_for_its_tracer, 120)
+{
+	struct user_regs_struct regs = { .orig_rax = -1 };
+	struct shared_child child = { .nr = variant->nr };
+	struct log *log = &self->s.log;
+	struct log_entry *c;
+	int status;
+
+	if (must_skip(_metadata, missing_open(&child.missing)))
+		return;
+	ASSERT_EQ(0, shared_child_start(&child, child_is_traced));
+	ASSERT_TRUE(stops(child.pid));
+	/* To the entry of the system call */
+	while ((long)regs.orig_rax != variant->nr) {
+		ASSERT_EQ(0, ptrace(PTRACE_SYSCALL, child.pid, 0, 0));
+		ASSERT_TRUE(stops(child.pid));
+		ASSERT_EQ(0, ptrace(PTRACE_GETREGS, child.pid, 0, &regs));
+	}
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 %s %d 1 task 0 1",
+			     variant->point, child.pid));
+	ASSERT_EQ(0, ptrace(variant->request, child.pid, 0, 0));
+	if (variant->signal) {
+		ASSERT_TRUE(wait_blocked(child.pid, variant->nr));
+		ASSERT_EQ(0, kill(child.pid, variant->signal));
+	}
+	EXPECT_TRUE(stops(child.pid)) {
+		missing_supply(&child.missing);
+		stops(child.pid);
+	}
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	ASSERT_EQ(1, c->nr);
+	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+	ASSERT_EQ(0, kill(child.pid, SIGKILL));
+	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
+}
+
+TEST_HARNESS_MAIN
