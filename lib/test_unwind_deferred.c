@@ -19,7 +19,8 @@
  *				is task, irq, nmi, irqnmi (NMI within the IRQ) or
  *				kthread
  *	probe ID POINT WHO MASK CTX SKIP MAX [CALLER]
- *				the same at each hit of POINT (kprobe:function or
+ *				the same at each hit of POINT (kprobe:function,
+ *				kretprobe:function for its return, or
  *				tp:tracepoint) by the thread WHO (-WHO: a thread
  *				of that process), after SKIP hits, MAX times at
  *				most; irq_enable and functions only if called
@@ -123,6 +124,7 @@ struct probe {
 	struct tracepoint	*tp;
 	void			*tp_func;
 	struct kprobe		kprobe;
+	struct kretprobe	kretprobe;
 	bool			used;
 	int			who;
 	enum context		ctx;
@@ -494,6 +496,14 @@ static int probe_kprobe(struct kprobe *kp, struct pt_regs *regs)
 
 NOKPROBE_SYMBOL(probe_kprobe);
 
+static int probe_kretprobe(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	probe_hit(container_of(get_kretprobe(ri), struct probe, kretprobe), 0);
+	return 0;
+}
+
+NOKPROBE_SYMBOL(probe_kretprobe);
+
 /* Tracepoints: preemption is disabled in all of them. */
 
 static void probe_irq(void *data, unsigned long ip, unsigned long parent_ip)
@@ -596,12 +606,24 @@ static int probe_attach_kprobe(struct probe *probe)
 	return register_kprobe(&probe->kprobe);
 }
 
+static int probe_attach_kretprobe(struct probe *probe)
+{
+	memset(&probe->kretprobe, 0, sizeof(probe->kretprobe));
+	/* After "kretprobe:" */
+	probe->kretprobe.kp.symbol_name = probe->point + 10;
+	probe->kretprobe.handler = probe_kretprobe;
+
+	return register_kretprobe(&probe->kretprobe);
+}
+
 static int probe_attach(struct probe *probe)
 {
 	if (str_has_prefix(probe->point, "tp:"))
 		return probe_attach_tp(probe);
 	if (str_has_prefix(probe->point, "kprobe:"))
 		return probe_attach_kprobe(probe);
+	if (str_has_prefix(probe->point, "kretprobe:"))
+		return probe_attach_kretprobe(probe);
 	return -EINVAL;
 }
 
@@ -617,6 +639,8 @@ static void probe_detach(struct session *session, struct probe *probe)
 	if (str_has_prefix(probe->point, "tp:")) {
 		tracepoint_probe_unregister(probe->tp, probe->tp_func, probe);
 		tracepoint_synchronize_unregister();
+	} else if (str_has_prefix(probe->point, "kretprobe:")) {
+		unregister_kretprobe(&probe->kretprobe);
 	} else {
 		unregister_kprobe(&probe->kprobe);
 	}

@@ -232,6 +232,43 @@ TEST_F(regs, request_while_a_signal_frame_is_set_up_is_refused)
 }
 
 /*
+ * An event at the end of what answers the requests starts a context each time.
+ * That is done twice; from then on it is refused.
+ */
+TEST_F(regs, event_at_the_end_of_each_answer_makes_no_livelock)
+{
+	static const char point[] = "kretprobe:unwind_context_reset";
+	struct sigaction action = { .sa_handler = handler_nothing };
+	struct log_entry *first, *again, *c;
+	struct log *log = &self->s.log;
+	int ret;
+
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 tp:signal_deliver %d 1 task 0 1",
+			     my_tid()));
+	ret = mod_cmd(self->s.fd, "probe 1 %s %d 2 task 0 1000", point, my_tid());
+	if (ret == -ENOENT)
+		SKIP(return, "needs a kernel with CONFIG_KUNIT");
+	ASSERT_EQ(0, ret);
+	ASSERT_EQ(0, chain_syscall(SYS_kill, getpid(), SIGUSR1, 0, 0, 0, 0));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 1"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+
+	EXPECT_EQ(NULL, log_unpaired(log));
+	first = log_find(log, 'R', 0, 0);
+	again = log_find(log, 'R', 1, 0);
+	ASSERT_TRUE(first && again);
+	EXPECT_EQ(1, log_rets(log, 1, UT_QUEUED));
+	EXPECT_EQ(UT_QUEUED, again->ret);
+	EXPECT_NE(first->cookie, again->cookie);
+	EXPECT_EQ(1, log_rets(log, 1, -EAGAIN));
+	/* It is of the same registers. */
+	c = log_answer(log, 1, again->cookie);
+	ASSERT_NE(NULL, c);
+	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+}
+
+/*
  * A signal without a handler: the system call is restarted, and for that the IP
  * goes back over the instruction. What was requested before has it after that.
  */
