@@ -792,9 +792,7 @@ static int do_epoch(unsigned int epoch)
 	/* The next one must not be 0. */
 	if (epoch >= U16_MAX)
 		return -EINVAL;
-	/* Nobody else looks at it while the engine is off. */
-	unwind_last_epoch = epoch;
-	return 0;
+	return unwind_set_last_epoch(epoch);
 #else
 	return -EOPNOTSUPP;
 #endif

@@ -73,8 +73,7 @@ static DEFINE_PER_CPU(u32, unwind_context_count);
 static u16 unwind_epoch;
 
 /* The epoch before the key was turned off. Protected by unwind_arm_mutex. */
-VISIBLE_IF_KUNIT u16 unwind_last_epoch;
-EXPORT_SYMBOL_IF_KUNIT(unwind_last_epoch);
+static u16 unwind_last_epoch;
 
 /*
  * Number of armed users. Leaves 0 under unwind_arm_mutex; when it is back to 0
@@ -884,6 +883,27 @@ static void unwind_disarm(struct work_struct *unused)
 }
 
 static DECLARE_DELAYED_WORK(unwind_disarm_work, unwind_disarm);
+
+#if IS_ENABLED(CONFIG_KUNIT)
+/**
+ * unwind_set_last_epoch - For tests: skip epochs
+ * @epoch:	The next one is the one after that; not U16_MAX
+ *
+ * Context: Process context, may sleep.
+ * Return: 0, or -EBUSY while requests are accepted.
+ */
+int unwind_set_last_epoch(u16 epoch)
+{
+	guard(mutex)(&unwind_arm_mutex);
+
+	if (unwind_epoch)
+		return -EBUSY;
+	unwind_last_epoch = epoch;
+
+	return 0;
+}
+EXPORT_SYMBOL_IF_KUNIT(unwind_set_last_epoch);
+#endif
 
 /**
  * unwind_deferred_arm - Announce that requests are going to be made

@@ -57,8 +57,6 @@ static inline u64 unwind_id_cookie(u64 id)
 }
 
 #if IS_ENABLED(CONFIG_KUNIT)
-extern u16 unwind_last_epoch;
-
 bool unwind_context_publish(struct unwind_task_info *info, long *old, long bits);
 unsigned long unwind_context_add(struct unwind_task_info *info,
 				 unsigned long bits, u16 epoch);
@@ -66,6 +64,7 @@ bool unwind_context_reset(struct unwind_task_info *info);
 bool unwind_executed(const struct unwind_task_info *info, unsigned long mask,
 		     unsigned long bit);
 struct unwind_cache *unwind_get_cache(struct unwind_task_info *info, u16 epoch);
+int unwind_set_last_epoch(u16 epoch);
 #endif
 
 #endif /* _KERNEL_UNWIND_DEFERRED_H */

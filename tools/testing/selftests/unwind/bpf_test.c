@@ -557,7 +557,8 @@ TEST_F(bpf, extension_of_a_perf_event_program_has_the_stack_of_a_deferred_event)
 		EXPECT_EQ((unsigned long)PERF_CONTEXT_USER, rec->ips[0]);
 		exact += chain_syscall_ok(rec->ips + 1, rec->nr - 1);
 	}
-	EXPECT_EQ(1, exact);
+	/* It may have been preempted besides. */
+	EXPECT_LE(1, exact);
 }
 
 FIXTURE(irq)

@@ -204,7 +204,7 @@ static void *ask_main(void *arg)
  * Processes and threads that are asked once and exit, some of them killed: the
  * caches go with them.
  */
-TEST_F_TIMEOUT(stress, fork_and_exit_storm_leaks_no_cache, 240)
+TEST_F_TIMEOUT(stress, fork_and_exit_storm_leaks_no_cache, 600)
 {
 	struct log *log = &self->s.log;
 	long before, after;

@@ -525,15 +525,13 @@ static void leave_context(struct __test_metadata *_metadata,
 	waiter_wake(waiter);
 }
 
-/* What a request of @waiter gets, in a new entry, when the engine is on again */
+/* What @waiter, which waits, gets when the engine is on again and it asks */
 static void ask_again(struct __test_metadata *_metadata, struct session *s,
 		      struct waiter *waiter)
 {
 	struct log *log = &s->log;
 	struct log_entry *old, *new, *c;
 
-	/* Back in the kernel while it is off: no hook sees it before it asks. */
-	ASSERT_EQ(NULL, waiter_wait(waiter));
 	ASSERT_EQ(0, mod_cmd(s->fd, "arm"));
 	ASSERT_EQ(0, mod_cmd(s->fd, "probe 1 tp:sys_exit %d 1 task 0 1",
 			     waiter->actor.tid));
@@ -566,6 +564,8 @@ TEST_F(key, context_left_from_before_is_not_taken_for_a_live_one)
 		return;
 	ASSERT_EQ(NULL, waiter_start(&waiter));
 	leave_context(_metadata, &self->s, &waiter);
+	/* Back in the kernel while it is off: no hook sees it before it asks. */
+	ASSERT_EQ(NULL, waiter_wait(&waiter));
 	ask_again(_metadata, &self->s, &waiter);
 }
 
@@ -616,6 +616,7 @@ TEST_F(key, context_left_from_an_epoch_of_the_same_number_is_not_live)
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
 	ASSERT_EQ(NULL, waiter_start(&waiter));
 	leave_context(_metadata, &self->s, &waiter);
+	ASSERT_EQ(NULL, waiter_wait(&waiter));
 
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "epoch %d", UINT16_MAX - 1));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
