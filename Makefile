@@ -4,17 +4,19 @@
 
 CMD ?=
 T ?=
+MIN ?= 10
 V ?= 1
 SIGNOFF ?=
 OUT ?= build/series
 
-.PHONY: help tree refresh kernel perf shell run test series prove check bench clean distclean root
+.PHONY: help tree refresh kernel perf shell run test soak series prove check bench clean distclean root
 
 help:
 	@echo 'make run              boot the guest, record a program, show its merged stacks'
 	@echo "make run CMD='...'    run any command in the guest"
 	@echo 'make shell            interactive guest'
 	@echo 'make test [T=name]    run all suites, or one'
+	@echo 'make soak [MIN=10]    load and tracers of all kinds, MIN minutes on each of two kernels'
 	@echo 'make tree             the kernel tree: base plus one commit per step of the series'
 	@echo 'make refresh          write the commits of the tree back to the series'
 	@echo 'make kernel           build the kernel with the series'
@@ -50,6 +52,10 @@ run: kernel perf
 
 test: tree
 	@harness/test $(T)
+
+soak: tree
+	@harness/build feature debug perf unwindprof
+	@harness/soak '$(MIN)'
 
 series: tree
 	@harness/export '$(OUT)' '$(V)' '$(SIGNOFF)'
