@@ -52,11 +52,11 @@
 #include <linux/tracepoint.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_deferred.h>
-#include <linux/uprobes.h>
 #include <linux/vmalloc.h>
 
 #include <asm/apic.h>
 #include <asm/ptrace.h>
+#include <asm/uprobes.h>
 
 /* The last one comes and goes all the time. */
 #define SOAK_WORKS	4
