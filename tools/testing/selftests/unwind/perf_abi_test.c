@@ -2225,7 +2225,7 @@ static size_t check_bpf(struct __test_metadata *_metadata, struct _test_data_abi
 		return 0;
 	array = bpf_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(res), 1);
 	ASSERT_LE(0, array);
-	stacks = bpf_map(BPF_MAP_TYPE_STACK_TRACE, 4, STACK_DEPTH * 8, 64);
+	stacks = bpf_map(BPF_MAP_TYPE_STACK_TRACE, 4, STACK_DEPTH * 8, 4096);
 	ASSERT_LE(0, stacks);
 	prog = bpf_stack_prog(array, stacks, true);
 	ASSERT_LE(0, prog);
@@ -2373,7 +2373,7 @@ FIXTURE_SETUP(touch)
 		return;
 	self->array = bpf_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct bpf_result), 1);
 	ASSERT_LE(0, self->array);
-	self->stacks = bpf_map(BPF_MAP_TYPE_STACK_TRACE, 4, STACK_DEPTH * 8, 64);
+	self->stacks = bpf_map(BPF_MAP_TYPE_STACK_TRACE, 4, STACK_DEPTH * 8, 4096);
 	ASSERT_LE(0, self->stacks);
 
 	fd = memfd_create("far", 0);
