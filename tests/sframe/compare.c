@@ -102,7 +102,7 @@ struct file {
 
 /* One row of CFI in the decoder's terms */
 struct cfi_row {
-	struct sframe_rule	rule;
+	struct unwind_rule	rule;
 	Dwarf_Addr		start;
 	Dwarf_Addr		end;
 	unsigned int		has;
@@ -156,7 +156,7 @@ static bool is_plt_expression(const Dwarf_Op *ops, size_t n)
 /* CFA: register and offset, or neither */
 static void cfa_of(Dwarf_Frame *frame, u64 pc, struct cfi_row *row)
 {
-	struct sframe_loc *cfa = &row->rule.cfa;
+	struct unwind_loc *cfa = &row->rule.cfa;
 	unsigned int reg;
 	Dwarf_Op *ops;
 	size_t n;
@@ -166,9 +166,9 @@ static void cfa_of(Dwarf_Frame *frame, u64 pc, struct cfi_row *row)
 		return;
 	}
 
-	cfa->where = SFRAME_REG;
+	cfa->where = UNWIND_REG;
 	if (is_plt_expression(ops, n)) {
-		cfa->reg = SFRAME_REG_SP;
+		cfa->reg = UNWIND_REG_SP;
 		cfa->off = ops[0].number;
 		if ((pc & 15) >= (u64)ops[4].atom - DW_OP_lit0)
 			cfa->off += 8;
@@ -190,17 +190,17 @@ static void cfa_of(Dwarf_Frame *frame, u64 pc, struct cfi_row *row)
 
 	/* Two expressions that V3 can have: register + offset, and its target */
 	if (n == 2 && ops[1].atom == DW_OP_deref) {
-		cfa->where = SFRAME_REG_DEREF;
+		cfa->where = UNWIND_REG_DEREF;
 		row->has |= HAS_EXPRESSION;
 	} else if (n != 1) {
 		row->has |= HAS_EXPRESSION;
 	}
 	cfa->reg = reg;
-	if (reg != SFRAME_REG_SP && reg != SFRAME_REG_FP)
+	if (reg != UNWIND_REG_SP && reg != UNWIND_REG_FP)
 		row->has |= HAS_OTHER_REG;
 }
 
-static void reg_of(Dwarf_Frame *frame, int regno, struct sframe_loc *loc,
+static void reg_of(Dwarf_Frame *frame, int regno, struct unwind_loc *loc,
 		   unsigned int *has)
 {
 	Dwarf_Op mem[3], *ops;
@@ -211,24 +211,24 @@ static void reg_of(Dwarf_Frame *frame, int regno, struct sframe_loc *loc,
 		return;
 	}
 	if (!n) {
-		loc->where = ops ? SFRAME_UNDEFINED : SFRAME_SAME;
+		loc->where = ops ? UNWIND_UNDEFINED : UNWIND_SAME;
 		return;
 	}
 
 	if (ops[0].atom == DW_OP_regx || (ops[0].atom >= DW_OP_reg0 &&
 					  ops[0].atom <= DW_OP_reg31)) {
-		loc->where = SFRAME_REG;
+		loc->where = UNWIND_REG;
 		loc->reg = ops[0].atom == DW_OP_regx ? ops[0].number :
 						       ops[0].atom - DW_OP_reg0;
 		*has |= HAS_MOVED;
 		return;
 	}
 	if (ops[0].atom == DW_OP_call_frame_cfa && ops == mem) {
-		loc->where = SFRAME_CFA_DEREF;
+		loc->where = UNWIND_CFA_DEREF;
 		if (n > 1 && ops[1].atom == DW_OP_plus_uconst)
 			loc->off = ops[1].number;
 		if (ops[n - 1].atom == DW_OP_stack_value) {
-			loc->where = SFRAME_CFA;
+			loc->where = UNWIND_CFA;
 			*has |= HAS_MOVED;
 		}
 		return;
@@ -238,7 +238,7 @@ static void reg_of(Dwarf_Frame *frame, int regno, struct sframe_loc *loc,
 	*has |= HAS_EXPRESSION;
 	if (n == 2 && ops[0].atom == DW_OP_call_frame_cfa &&
 	    ops[1].atom >= DW_OP_breg0 && ops[1].atom <= DW_OP_breg31) {
-		loc->where = SFRAME_REG_DEREF;
+		loc->where = UNWIND_REG_DEREF;
 		loc->reg = ops[1].atom - DW_OP_breg0;
 		loc->off = ops[1].number;
 	}
@@ -257,15 +257,15 @@ static bool cfi_at(Dwarf_CFI *cfi, Dwarf_Addr pc, struct cfi_row *row)
 	row->rule.signal = signal;
 	cfa_of(frame, pc, row);
 	reg_of(frame, DWARF_RA, &row->rule.ra, &row->has);
-	reg_of(frame, SFRAME_REG_FP, &row->rule.fp, &row->has);
-	if (row->rule.ra.where == SFRAME_UNDEFINED &&
+	reg_of(frame, UNWIND_REG_FP, &row->rule.fp, &row->has);
+	if (row->rule.ra.where == UNWIND_UNDEFINED &&
 	    !(row->has & HAS_EXPRESSION)) {
 		row->rule.outermost = true;
 		row->has |= HAS_UNDEFINED;
 	}
-	if (row->rule.fp.where == SFRAME_UNDEFINED)
+	if (row->rule.fp.where == UNWIND_UNDEFINED)
 		row->has |= HAS_NO_FP;
-	if (row->rule.ra.where == SFRAME_CFA_DEREF && row->rule.ra.off != -8)
+	if (row->rule.ra.where == UNWIND_CFA_DEREF && row->rule.ra.off != -8)
 		row->has |= HAS_MOVED;
 	if (signal)
 		row->has |= HAS_SIGNAL;
@@ -273,14 +273,14 @@ static bool cfi_at(Dwarf_CFI *cfi, Dwarf_Addr pc, struct cfi_row *row)
 	return true;
 }
 
-static bool same_loc(const struct sframe_loc *a, const struct sframe_loc *b)
+static bool same_loc(const struct unwind_loc *a, const struct unwind_loc *b)
 {
 	return a->where == b->where && a->reg == b->reg && a->off == b->off;
 }
 
 static enum result compare_rules(const struct file *f,
 				 const struct cfi_row *row,
-				 const struct sframe_rule *rule,
+				 const struct unwind_rule *rule,
 				 unsigned int has)
 {
 	if (rule->outermost && row->rule.outermost)
@@ -294,7 +294,7 @@ static enum result compare_rules(const struct file *f,
 	if (!same_loc(&rule->ra, &row->rule.ra))
 		return DIFFERENT_RA;
 	if (!same_loc(&rule->fp, &row->rule.fp))
-		return row->rule.fp.where == SFRAME_UNDEFINED ? NO_FP_LOST :
+		return row->rule.fp.where == UNWIND_UNDEFINED ? NO_FP_LOST :
 								DIFFERENT_FP;
 	if (rule->signal != row->rule.signal)
 		return f->e.sec.version == 2 ? SIGNAL_LOST : DIFFERENT_SIGNAL;
@@ -323,7 +323,7 @@ static enum result explain_hole(const struct file *f, unsigned int has)
 	return SFRAME_MISSING;
 }
 
-static void print_loc(const char *name, const struct sframe_loc *loc)
+static void print_loc(const char *name, const struct unwind_loc *loc)
 {
 	static const char * const where[] = {
 		"undefined", "same", "reg", "*reg", "cfa", "*cfa",
@@ -332,7 +332,7 @@ static void print_loc(const char *name, const struct sframe_loc *loc)
 	printf(" %s %s(%u)%+d", name, where[loc->where], loc->reg, loc->off);
 }
 
-static void print_rule(const char *name, const struct sframe_rule *rule)
+static void print_rule(const char *name, const struct unwind_rule *rule)
 {
 	printf("#   %s:", name);
 	print_loc("cfa", &rule->cfa);
@@ -346,14 +346,14 @@ static void compare_pc(struct file *f, u64 pc, const struct cfi_row *row,
 		       unsigned int has)
 {
 	enum sframe_status status;
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 	enum result result;
 	bool again;
 
 	status = elf_file_find(&f->e, pc, &rule);
 	if (status == SFRAME_OK)
 		result = row ? compare_rules(f, row, &rule, has) : CFI_MISSING;
-	else if (status != SFRAME_NONE)
+	else if (status != SFRAME_NO_ROW)
 		result = SFRAME_BAD;
 	else
 		result = row ? explain_hole(f, has) : AGREE_NEITHER;
@@ -414,12 +414,12 @@ static bool has_no_table(struct file *f, u64 start)
 static void compare_function(struct file *f, u64 start, u64 end,
 			     unsigned int has)
 {
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 	struct cfi_row row;
 	u64 pc;
 
 	/* Symbols are looked up where they may explain something only. */
-	if (elf_file_find(&f->e, start, &rule) == SFRAME_NONE && has_no_table(f, start))
+	if (elf_file_find(&f->e, start, &rule) == SFRAME_NO_ROW && has_no_table(f, start))
 		has |= HAS_NO_TABLE;
 	if (start - f->plt_got < f->plt_got_len)
 		has |= HAS_PLT_GOT;
@@ -581,7 +581,7 @@ static unsigned int has_around(struct file *f, u64 pc)
 /* A byte that .eh_frame does not know */
 static void compare_other(struct file *f, u64 pc)
 {
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 	struct cfi_row row;
 
 	if (!cfi_at(f->debug_cfi, pc, &row))

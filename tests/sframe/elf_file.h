@@ -78,7 +78,7 @@ static inline bool elf_file_open(struct elf_file *e, const char *name)
 }
 
 static inline enum sframe_status elf_file_find(struct elf_file *e, u64 pc,
-					       struct sframe_rule *rule)
+					       struct unwind_rule *rule)
 {
 	unsigned int budget = SFRAME_MAX_ROWS;
 	int i;

@@ -32,50 +32,56 @@ static void check(bool ok, const char *what)
 	abort();
 }
 
-static void check_loc(const struct sframe_loc *loc, const char *what)
+static void check_loc(const struct unwind_loc *loc, const char *what)
 {
-	bool reg = loc->where == SFRAME_REG || loc->where == SFRAME_REG_DEREF;
+	bool reg = loc->where == UNWIND_REG || loc->where == UNWIND_REG_DEREF;
 
-	check(loc->where <= SFRAME_CFA_DEREF, what);
-	check(loc->reg < SFRAME_NR_REGS, what);
+	check(loc->where <= UNWIND_CFA_DEREF, what);
+	check(loc->reg < UNWIND_NR_REGS, what);
 	check(reg || !loc->reg, what);
-	check(loc->where > SFRAME_SAME || !loc->off, what);
+	check(loc->where > UNWIND_SAME || !loc->off, what);
 }
 
-static void check_rule(const struct sframe_rule *rule)
+static void check_rule(const struct unwind_rule *rule)
 {
-	u64 word = 0;
+	struct unwind_rule copy = *rule, from_word = { };
 
 	check_loc(&rule->cfa, "cfa");
 	check_loc(&rule->ra, "ra");
 	check_loc(&rule->fp, "fp");
 	if (rule->outermost) {
-		check(rule->cfa.where == SFRAME_UNDEFINED, "outermost cfa");
-		check(rule->ra.where == SFRAME_UNDEFINED, "outermost ra");
-		check(rule->fp.where == SFRAME_UNDEFINED, "outermost fp");
+		check(rule->cfa.where == UNWIND_UNDEFINED, "outermost cfa");
+		check(rule->ra.where == UNWIND_UNDEFINED, "outermost ra");
+		check(rule->fp.where == UNWIND_UNDEFINED, "outermost fp");
 	} else {
-		check(rule->cfa.where == SFRAME_REG ||
-		      rule->cfa.where == SFRAME_REG_DEREF, "base of cfa");
-		check(rule->ra.where > SFRAME_SAME, "defined ra");
-		check(rule->fp.where > SFRAME_UNDEFINED, "defined fp");
+		check(rule->cfa.where == UNWIND_REG ||
+		      rule->cfa.where == UNWIND_REG_DEREF, "base of cfa");
+		check(rule->ra.where > UNWIND_SAME, "defined ra");
+		check(rule->fp.where > UNWIND_UNDEFINED, "defined fp");
 	}
 
-	if (!sframe_rule_pack(rule, &word))
+	copy.word = 0;
+	unwind_rule_pack(&copy);
+	if (!copy.word)
 		return;
-	check(word & SFRAME_WORD_VALID, "valid word");
-	if (rule->outermost) {
-		check(word & SFRAME_WORD_OUTERMOST, "outermost word");
-		return;
-	}
-	check(sframe_word_cfa_off(word) == rule->cfa.off, "cfa in word");
-	check(sframe_word_fp_off(word) == rule->fp.off, "fp in word");
+	check(copy.word & UNWIND_WORD_TABLE, "word of a table");
+	check(copy.word & UNWIND_WORD_OUTERMOST || unwind_word_cfa_off(copy.word) > 0,
+	      "sp that moves up");
+
+	/* The word says all that the rule does. */
+	from_word.word = copy.word;
+	unwind_rule_unpack(&from_word);
+	check(from_word.outermost == rule->outermost, "outermost word");
+	check(!memcmp(&from_word.cfa, &rule->cfa, sizeof(rule->cfa)), "cfa in word");
+	check(!memcmp(&from_word.ra, &rule->ra, sizeof(rule->ra)), "ra in word");
+	check(!memcmp(&from_word.fp, &rule->fp, sizeof(rule->fp)), "fp in word");
 }
 
 static void look_up(const struct sframe_section *sec,
 		    const struct sframe_buf *buf, u64 ip, unsigned int budget)
 {
 	unsigned int left = budget;
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 	enum sframe_status status;
 
 	memset(&rule, 0xff, sizeof(rule));

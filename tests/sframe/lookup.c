@@ -10,29 +10,29 @@
 
 #include "elf_file.h"
 
-static void print_loc(const struct sframe_loc *loc)
+static void print_loc(const struct unwind_loc *loc)
 {
-	static const char * const regs[SFRAME_NR_REGS] = {
-		[SFRAME_REG_FP] = "fp", [SFRAME_REG_SP] = "sp",
+	static const char * const regs[UNWIND_NR_REGS] = {
+		[UNWIND_REG_FP] = "fp", [UNWIND_REG_SP] = "sp",
 	};
 	char reg[8] = "c";
 
-	if (loc->where == SFRAME_SAME) {
+	if (loc->where == UNWIND_SAME) {
 		printf(" u");
 		return;
 	}
-	if (loc->where == SFRAME_REG || loc->where == SFRAME_REG_DEREF)
+	if (loc->where == UNWIND_REG || loc->where == UNWIND_REG_DEREF)
 		snprintf(reg, sizeof(reg), regs[loc->reg] ? "%s" : "r%.0s%u",
 			 regs[loc->reg] ? regs[loc->reg] : "", loc->reg);
 	/* A slot relative to the CFA is the ordinary case. */
-	printf(loc->where == SFRAME_REG_DEREF ? " (%s%+d)" :
-	       loc->where == SFRAME_CFA ? " =%s%+d" : " %s%+d", reg, loc->off);
+	printf(loc->where == UNWIND_REG_DEREF ? " (%s%+d)" :
+	       loc->where == UNWIND_CFA ? " =%s%+d" : " %s%+d", reg, loc->off);
 }
 
 int main(int argc, char **argv)
 {
 	struct elf_file e = { };
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 	enum sframe_status status;
 	u64 pc;
 

@@ -68,12 +68,12 @@ static unsigned long look_up(u32 len, unsigned long lookups)
 	for (i = 0; i < lookups; i++) {
 		unsigned int budget = SFRAME_MAX_ROWS;
 		enum sframe_status status;
-		struct sframe_rule rule;
+		struct unwind_rule rule;
 
 		status = sframe_find_buf(&sec, TEXT + i * 7 % 0x410, &rule,
 					 &budget, &buf);
 		if (status >= SFRAME_NR_STATUS ||
-		    (status == SFRAME_OK && rule.cfa.reg >= SFRAME_NR_REGS))
+		    (status == SFRAME_OK && rule.cfa.reg >= UNWIND_NR_REGS))
 			abort();
 		found += status == SFRAME_OK;
 	}

@@ -21,7 +21,7 @@
 #define pagefault_disabled()	false
 
 struct sframe_section;
-struct sframe_rule;
+struct unwind_rule;
 struct sframe_buf;
 
 extern bool user_killed;

@@ -29,7 +29,7 @@ const void *user_memory(u64 addr, u64 len)
 /* A task that is to die gets no answer, and reads nothing. */
 static void check_killed(enum sframe_status status)
 {
-	if (user_window || (status != SFRAME_FAULT && status != SFRAME_NONE &&
+	if (user_window || (status != SFRAME_FAULT && status != SFRAME_NO_ROW &&
 			    status != SFRAME_BAD_BOUNDS))
 		abort();
 }
@@ -51,7 +51,7 @@ enum sframe_status user_open(struct sframe_section *sec,
 }
 
 enum sframe_status user_find(const struct sframe_section *sec, u64 ip,
-			     struct sframe_rule *rule, unsigned int *budget,
+			     struct unwind_rule *rule, unsigned int *budget,
 			     const struct sframe_buf *buf)
 {
 	unsigned int copy = *budget;
@@ -65,6 +65,6 @@ enum sframe_status user_find(const struct sframe_section *sec, u64 ip,
 	if (user_window)
 		abort();
 	if (status == SFRAME_OK)
-		sframe_rule_unpack(rule);
+		unwind_rule_unpack(rule);
 	return status;
 }

@@ -48,6 +48,8 @@ static inline void *kunit_kzalloc(struct kunit *test, size_t size, int gfp)
 
 #define KUNIT_EXPECT_EQ_MSG(test, a, b, fmt, ...)			\
 	KUNIT_CHECK(test, ==, a, b, " " fmt, ##__VA_ARGS__)
+#define KUNIT_EXPECT_MEMEQ(test, a, b, size)	\
+	KUNIT_EXPECT_EQ(test, memcmp(a, b, size), 0)
 #define KUNIT_EXPECT_EQ(test, a, b)	KUNIT_CHECK(test, ==, a, b, "")
 #define KUNIT_EXPECT_NE(test, a, b)	KUNIT_CHECK(test, !=, a, b, "")
 #define KUNIT_EXPECT_LE(test, a, b)	KUNIT_CHECK(test, <=, a, b, "")
