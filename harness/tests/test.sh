@@ -118,7 +118,7 @@ sleep 0.2
 echo "ok 1 selftests: ${program/:/: }"
 END
 chmod +x "$faked/harness/boot" "$install/run_kselftest.sh"
-printf 'unwind:%s\n' new_test walker_test deferred_window deferred_stress > "$install/kselftest-list.txt"
+printf 'unwind:%s\n' new_test walker_frames_test deferred_window deferred_stress > "$install/kselftest-list.txt"
 group=$(cut -d ' ' -f 5 /proc/$$/stat)
 guests() { # SUMMARY [VARIABLE=VALUE...] - as the suite sees it
 	local summary=$1 rc=0
