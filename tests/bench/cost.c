@@ -7,7 +7,8 @@
  *
  * Modes: off, fp (in place), defer, dwarf (8192 bytes of stack); with -burst
  * behind the last two, SAMPLES events without the kernel's part of the
- * callchain share each entry and a buffer.
+ * callchain share each entry and a buffer. Besides these, each of depth 0: fork,
+ * exec (both with what it takes to wait for the child), mmap.
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -159,11 +160,16 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "exit"))
 		return 0;
-	for (m = 1; m < argc; m++)
-		for (i = 0; i < sizeof(depths) / sizeof(depths[0]); i++)
-			sample(argv[m], depths[i]);
-	forks(argv[0], 0);
-	forks(argv[0], 1);
-	mappings();
+	for (m = 1; m < argc; m++) {
+		if (!strcmp(argv[m], "fork"))
+			forks(argv[0], 0);
+		else if (!strcmp(argv[m], "exec"))
+			forks(argv[0], 1);
+		else if (!strcmp(argv[m], "mmap"))
+			mappings();
+		else
+			for (i = 0; i < sizeof(depths) / sizeof(depths[0]); i++)
+				sample(argv[m], depths[i]);
+	}
 	return 0;
 }
