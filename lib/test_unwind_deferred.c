@@ -29,6 +29,10 @@
  *	hold W, release W	callbacks of W wait in between
  *	state TID		log whether a task has a context and a cache
  *	epoch N			the engine, which is off, goes on with epoch N + 1
+ *	stall W			be an RCU reader, spinning, as long as callbacks of W
+ *				would wait, for STALL_MSECS at most
+ *	entry INSTANCE TYPE HEX	put an entry of TYPE with these bytes after the
+ *				common ones into the buffer of a trace instance
  *
  * read() returns the log; its lines are: type, number, work, return value,
  * cookie, timestamp, now, context, CPU, thread, place, number of addresses, the
@@ -40,6 +44,7 @@
 #include <linux/cpumask.h>
 #include <linux/debugfs.h>
 #include <linux/delay.h>
+#include <linux/hex.h>
 #include <linux/irq_work.h>
 #include <linux/kallsyms.h>
 #include <linux/kprobes.h>
@@ -48,11 +53,14 @@
 #include <linux/mutex.h>
 #include <linux/nmi.h>
 #include <linux/pid.h>
+#include <linux/preempt.h>
+#include <linux/rcupdate.h>
 #include <linux/sched/clock.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/seq_buf.h>
 #include <linux/slab.h>
+#include <linux/trace_events.h>
 #include <linux/tracepoint.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_deferred.h>
@@ -70,6 +78,9 @@
 #define LOG_IPS		24
 #define LINE_MAX_LEN	(256 + 17 * LOG_IPS)
 #define POINT_LEN	48
+#define ENTRY_LEN	64
+/* Not as long as RCU takes for a stall */
+#define STALL_MSECS	18000
 /* An NMI that is not taken within this many microseconds is an error. */
 #define NMI_TIMEOUT	1000000
 
@@ -738,7 +749,23 @@ static int do_state(struct session *session, pid_t tid)
 	return 0;
 }
 
-/* init, cancel, hold, release: what takes the number of a work */
+/* No grace period ends meanwhile. */
+static int do_stall(struct session *session, unsigned int nr)
+{
+	int left = STALL_MSECS;
+
+	guard(rcu)();
+
+	while (test_bit(nr, &session->hold)) {
+		if (!left-- || fatal_signal_pending(current))
+			return -EINTR;
+		mdelay(1);
+	}
+
+	return 0;
+}
+
+/* init, cancel, hold, release, stall: what takes the number of a work */
 static int do_work(struct session *session, const char *verb, unsigned int nr)
 {
 	struct slot *slot;
@@ -756,6 +783,8 @@ static int do_work(struct session *session, const char *verb, unsigned int nr)
 		wake_up_all(&session->hold_wait);
 		return 0;
 	}
+	if (!strcmp(verb, "stall"))
+		return do_stall(session, nr);
 
 	guard(mutex)(&slot->lock);
 	if (!strcmp(verb, "cancel")) {
@@ -798,6 +827,61 @@ static int do_epoch(unsigned int epoch)
 #endif
 }
 
+#ifdef CONFIG_EVENT_TRACING
+/* What a buffer may hold that survived a crash, for those who print it. */
+static int put_entry(const char *instance, unsigned int type, const u8 *data,
+		     size_t size)
+{
+	struct trace_event_buffer fbuffer;
+	struct trace_event_file *file;
+	struct trace_entry *entry;
+	int ret = 0;
+
+	/* It has to be the event of some file; the type is overwritten below. */
+	file = trace_get_event_file(instance, "sched", "sched_switch");
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+
+	/* As it is where events are recorded */
+	preempt_disable();
+	entry = trace_event_buffer_reserve(&fbuffer, file, sizeof(*entry) + size);
+	if (entry) {
+		entry->type = type;
+		memcpy(entry + 1, data, size);
+		trace_event_buffer_commit(&fbuffer);
+	} else {
+		ret = -EBUSY;
+	}
+	preempt_enable();
+	trace_put_event_file(file);
+
+	return ret;
+}
+#else
+static int put_entry(const char *instance, unsigned int type, const u8 *data,
+		     size_t size)
+{
+	return -EOPNOTSUPP;
+}
+#endif
+
+static int do_entry(const char *args)
+{
+	char instance[32], hex[2 * ENTRY_LEN + 1] = "";
+	u8 data[ENTRY_LEN];
+	unsigned int type;
+	size_t size;
+
+	/* As many digits as fit into hex */
+	if (sscanf(args, "%31s %u %128s", instance, &type, hex) < 2)
+		return -EINVAL;
+	size = strlen(hex) / 2;
+	if (hex2bin(data, hex, size))
+		return -EINVAL;
+
+	return put_entry(instance, type, data, size);
+}
+
 static int command(struct session *session, char *text)
 {
 	int cpu = -1, count = 1, usecs = 0, ctx, tid;
@@ -807,6 +891,8 @@ static int command(struct session *session, char *text)
 
 	if (!strncmp(text, "probe ", 6))
 		return do_probe(session, text + 6);
+	if (!strncmp(text, "entry ", 6))
+		return do_entry(text + 6);
 	if (!strcmp(text, "arm"))
 		return do_arm(session);
 	if (!strcmp(text, "disarm"))
@@ -826,7 +912,8 @@ static int command(struct session *session, char *text)
 		return do_unprobe(session, nr);
 	if (sscanf(text, "%15s %u", verb, &nr) == 2 &&
 	    (!strcmp(verb, "init") || !strcmp(verb, "cancel") ||
-	     !strcmp(verb, "hold") || !strcmp(verb, "release")))
+	     !strcmp(verb, "hold") || !strcmp(verb, "release") ||
+	     !strcmp(verb, "stall")))
 		return do_work(session, verb, nr);
 
 	return -EINVAL;

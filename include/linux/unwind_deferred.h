@@ -42,8 +42,7 @@ struct unwind_work;
  * @timestamp:	local_clock() of the first request of this context by anybody
  *
  * Context: Process context, the task that was asked. May sleep. Must not touch
- *          user memory, must not call unwind_deferred_cancel(), and must not
- *          register nor unregister probes of tracepoints.
+ *          user memory, and must not call unwind_deferred_cancel().
  */
 typedef void (*unwind_callback_t)(struct unwind_work *work,
 				  const struct unwind_stacktrace *trace,

@@ -14,22 +14,20 @@ struct unwind_stacktrace {
 	unsigned long	*entries;
 };
 
-struct unwind_user_sframe;
+struct unwind_user_tables;
 
 /* Words that name a signal return trampoline, see struct unwind_user_state. */
 #define UNWIND_USER_SIGRETURNS		4
 
 /**
- * enum unwind_user_type - How the frame in an unwind state was found
- * @UNWIND_USER_TYPE_REGS:	It is where user space was left
- * @UNWIND_USER_TYPE_ENTRY:	Return address found by the code at the topmost IP
+ * enum unwind_user_type - How the caller of a frame was found
+ * @UNWIND_USER_TYPE_ENTRY:	By the code at the topmost IP
  * @UNWIND_USER_TYPE_FP:	By the frame pointer
- * @UNWIND_USER_TYPE_SIGNAL:	Saved registers in a signal frame
+ * @UNWIND_USER_TYPE_SIGNAL:	By the registers saved in a signal frame
  * @UNWIND_USER_TYPE_SFRAME:	By an SFrame table
  * @UNWIND_USER_NR_TYPES:	Number of values
  */
 enum unwind_user_type {
-	UNWIND_USER_TYPE_REGS,
 	UNWIND_USER_TYPE_ENTRY,
 	UNWIND_USER_TYPE_FP,
 	UNWIND_USER_TYPE_SIGNAL,
@@ -38,39 +36,33 @@ enum unwind_user_type {
 };
 
 /**
- * enum unwind_user_status - What a method says about the caller of a frame
- * @UNWIND_USER_FOUND:		The state has been moved to the caller
- * @UNWIND_USER_NO_ANSWER:	The method knows nothing of this IP, try the next
+ * enum unwind_user_status - What came of the search for the caller of a frame
+ * @UNWIND_USER_FOUND:		There is one, or a rule that leads to it
+ * @UNWIND_USER_NO_RULE:	This provider knows nothing of the IP, ask the next
+ * @UNWIND_USER_LONG_RULE:	There is a rule, but not an ordinary one
+ * @UNWIND_USER_ODD_IP:		The return address needs a closer look
  * @UNWIND_USER_END:		There is no caller, this was the outermost frame
  * @UNWIND_USER_FAULT:		The memory that would tell cannot be read
  * @UNWIND_USER_CORRUPT:	What it tells cannot be true
+ * @UNWIND_USER_UNKNOWN:	The table for the IP has a rule that cannot be used,
+ *				or none that could be found with reasonable effort
+ * @UNWIND_USER_NO_CODE:	The IP is not in executable memory
  * @UNWIND_USER_KILLED:		A fatal signal is pending
  *
- * All but the first two end the walk.
+ * Walks end with the values from @UNWIND_USER_END on, or with
+ * @UNWIND_USER_FOUND if there is no room for more.
  */
 enum unwind_user_status {
 	UNWIND_USER_FOUND,
-	UNWIND_USER_NO_ANSWER,
+	UNWIND_USER_NO_RULE,
+	UNWIND_USER_LONG_RULE,
+	UNWIND_USER_ODD_IP,
 	UNWIND_USER_END,
 	UNWIND_USER_FAULT,
 	UNWIND_USER_CORRUPT,
+	UNWIND_USER_UNKNOWN,
+	UNWIND_USER_NO_CODE,
 	UNWIND_USER_KILLED,
-};
-
-/**
- * struct unwind_user_frame - Where a frame keeps the registers of its caller
- * @cfa_off:	Canonical frame address (the caller's SP), relative to the FP if
- *		@use_fp is set, to the SP otherwise
- * @ra_off:	Slot of the return address, relative to the CFA
- * @fp_off:	Slot of the caller's FP, relative to the CFA; 0 if the FP
- *		register still holds it
- * @use_fp:	See @cfa_off
- */
-struct unwind_user_frame {
-	s32	cfa_off;
-	s32	ra_off;
-	s32	fp_off;
-	bool	use_fp;
 };
 
 /**
@@ -85,15 +77,14 @@ struct unwind_user_frame {
  * @uretprobe:	Linear address that uretprobes put in place of return
  *		addresses, ULONG_MAX if there is none
  * @special_min:	The lowest of @sigreturn and @uretprobe
- * @special_max:	The highest of them
- * @sframe:	What the walk keeps for the SFrame method, if that is configured
+ * @special_len:	From there to the highest of them
+ * @max:	The highest address that user space can have
+ * @tables:	What the walk knows of the tables of its mm
  * @word_size:	Size of a stack slot in bytes: 8, or 4 in 32-bit code
- * @type:	How the frame was found
- * @status:	Why the walk ended, once @done is set
+ * @status:	Why the walk ended, UNWIND_USER_FOUND until then
  * @signals:	Signal frames that were passed
- * @frames:	How many callers were found, by method
+ * @frames:	How many callers were found, by enum unwind_user_type
  * @topmost:	@ip is the next instruction to be executed here
- * @done:	The walk has ended, there is no further frame
  */
 struct unwind_user_state {
 	unsigned long			ip;
@@ -104,15 +95,14 @@ struct unwind_user_state {
 	unsigned long			sigreturn[UNWIND_USER_SIGRETURNS];
 	unsigned long			uretprobe;
 	unsigned long			special_min;
-	unsigned long			special_max;
-	struct unwind_user_sframe	*sframe;
+	unsigned long			special_len;
+	unsigned long			max;
+	struct unwind_user_tables	*tables;
 	unsigned int			word_size;
-	enum unwind_user_type		type;
 	enum unwind_user_status		status;
 	unsigned int			signals;
 	unsigned int			frames[UNWIND_USER_NR_TYPES];
 	bool				topmost;
-	bool				done;
 };
 
 #endif /* _LINUX_UNWIND_USER_TYPES_H */

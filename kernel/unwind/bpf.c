@@ -7,19 +7,23 @@
  * "tp_btf": it is called once for each cookie, also if there is no trace, and no
  * recursion protection skips it, as it is never called from within itself.
  *
- * To the engine all programs together are one tracer. It is registered and
- * armed while somebody listens to the tracepoint, so that programs that do not
- * are refused, and nothing costs anything while there is none.
+ * To the engine all programs together are one tracer. It is registered at boot
+ * and armed while somebody listens to the tracepoint, so that nothing costs
+ * anything while there is nobody, and programs that ask are refused.
+ *
+ * Listeners come and go with tracepoints_mutex held, which everybody needs who
+ * attaches to any tracepoint. So nothing is registered or cancelled then: that
+ * would wait for grace periods, and for the callbacks of other tracers.
  */
 
 #define pr_fmt(fmt) "unwind_bpf: " fmt
 
-#include <linux/atomic.h>
 #include <linux/bpf.h>
 #include <linux/btf.h>
 #include <linux/btf_ids.h>
 #include <linux/init.h>
 #include <linux/minmax.h>
+#include <linux/preempt.h>
 #include <linux/printk.h>
 #include <linux/sched.h>
 #include <linux/string.h>
@@ -37,7 +41,7 @@
  *			 completion follows
  * @BPF_UNWIND_PENDING:	 Requested before, by any program; the completion
  *			 follows, is running or, if this is called from an
- *			 interrupt or a probe right behind it, has just been
+ *			 interrupt or a probe right after it, has just been
  * @BPF_UNWIND_EXECUTED: The completion has been; the trace can be had from
  *			 bpf_unwind_user_cached()
  */
@@ -51,46 +55,45 @@ static void unwind_bpf_callback(struct unwind_work *work,
 				const struct unwind_stacktrace *trace,
 				u64 cookie, u64 timestamp)
 {
-	trace_unwind_deferred_complete(current, cookie, timestamp, trace);
+	/*
+	 * Not trace_unwind_deferred_complete(), which would look at the
+	 * tracepoint's branch once more. The branch here and the one in
+	 * bpf_unwind_user_request() are patched one after the other when the
+	 * first listener comes, and a cookie that is given out in between must
+	 * have its completion. The listeners are there before the first branch
+	 * is; without any, this does nothing.
+	 */
+	guard(preempt_notrace)();
+	__traceiter_unwind_deferred_complete(NULL, current, cookie, timestamp,
+					     trace);
 }
 
-/* Registered and cancelled under tracepoints_mutex */
+/* Registered at boot, for good */
 static struct unwind_work unwind_bpf_work = { .bit = -1 };
 
 /**
- * unwind_bpf_listen - The first listener of unwind_deferred_complete has come
+ * unwind_bpf_listen - The first listener of unwind_deferred_complete comes
  *
  * Context: Process context, may sleep; tracepoints_mutex is held.
- * Return: 0, or what unwind_deferred_init() and unwind_deferred_arm() return:
- *	   nothing gets attached then.
+ * Return: What unwind_deferred_arm() returns; nothing gets attached after an
+ *	   error.
  */
 int unwind_bpf_listen(void)
 {
-	int ret;
-
-	ret = unwind_deferred_init(&unwind_bpf_work, unwind_bpf_callback);
-	if (ret)
-		return ret;
-
-	ret = unwind_deferred_arm();
-	if (ret)
-		unwind_deferred_cancel(&unwind_bpf_work);
-
-	return ret;
+	return unwind_deferred_arm();
 }
 
 /**
  * unwind_bpf_unlisten - The last listener of unwind_deferred_complete goes
  *
- * What was requested before gets no completion.
+ * What was requested before gets no completion, unless somebody listens again
+ * by then.
  *
- * Context: Process context, may sleep; tracepoints_mutex is held. This waits for
- *	    callbacks of the engine, so none of them may wait for that mutex.
+ * Context: Process context; tracepoints_mutex is held.
  */
 void unwind_bpf_unlisten(void)
 {
 	unwind_deferred_disarm();
-	unwind_deferred_cancel(&unwind_bpf_work);
 }
 
 static int unwind_bpf_copy(const struct unwind_stacktrace *trace, void *buf,
@@ -126,13 +129,8 @@ __bpf_kfunc int bpf_unwind_user_request(u64 *cookie)
 {
 	*cookie = 0;
 
-	/*
-	 * Not trace_unwind_deferred_complete_enabled(): the branches here and in
-	 * the callback are patched one after the other, and a cookie that is
-	 * given out in between might have no completion. The key is positive,
-	 * with release, when all of them are.
-	 */
-	if (atomic_read_acquire(&__tracepoint_unwind_deferred_complete.key.enabled) <= 0)
+	/* The engine is armed before this is true, see unwind_bpf_listen(). */
+	if (!trace_unwind_deferred_complete_enabled())
 		return -ENOENT;
 
 	return unwind_deferred_request(&unwind_bpf_work, cookie);
@@ -198,9 +196,11 @@ static int __init unwind_bpf_init(void)
 		BPF_PROG_TYPE_TRACING,	/* tracepoint, perf_event, LSM as well */
 		BPF_PROG_TYPE_KPROBE,
 	};
-	int ret = 0;
+	int ret;
 
 	BTF_TYPE_EMIT_ENUM(BPF_UNWIND_QUEUED);
+
+	ret = unwind_deferred_init(&unwind_bpf_work, unwind_bpf_callback);
 
 	for (unsigned int i = 0; !ret && i < ARRAY_SIZE(types); i++)
 		ret = register_btf_kfunc_id_set(types[i], &unwind_bpf_kfunc_set);

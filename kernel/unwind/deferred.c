@@ -72,20 +72,24 @@ static DEFINE_PER_CPU(u32, unwind_context_count);
  */
 static u16 unwind_epoch;
 
-/* The epoch before the key was turned off. Protected by unwind_arm_mutex. */
+/* The last epoch that began. Protected by unwind_arm_mutex. */
 static u16 unwind_last_epoch;
 
 /*
  * Number of armed users. Leaves 0 under unwind_arm_mutex; when it is back to 0
  * the delayed work looks again, under the mutex.
+ *
+ * Tracers are armed with locks held that many others need (tracepoints_mutex,
+ * trace_types_lock), so nobody waits for a grace period with this mutex held.
  */
 static atomic_t unwind_armed = ATOMIC_INIT(0);
 static DEFINE_MUTEX(unwind_arm_mutex);
 
 /*
  * Registered works by bit, from UNWIND_WORK_SHIFT on; an error pointer keeps the
- * place of one that is being cancelled. Written under unwind_works_mutex; read
- * in callbacks under unwind_srcu.
+ * place of one that is being cancelled. Read in callbacks under unwind_srcu.
+ * Written under unwind_works_mutex, with which nobody waits for a grace period
+ * either.
  */
 static struct unwind_work __rcu *unwind_works[UNWIND_MAX_WORKS];
 static DEFINE_MUTEX(unwind_works_mutex);
@@ -138,6 +142,12 @@ static bool unwind_context_is_live(const struct unwind_task_info *info,
 	       (mask && unwind_id_epoch(READ_ONCE(info->id)) == epoch);
 }
 
+/* Is the context of the epoch in which requests are accepted now? */
+static bool unwind_context_is_current(const struct unwind_task_info *info)
+{
+	return unwind_id_epoch(READ_ONCE(info->id)) == READ_ONCE(unwind_epoch);
+}
+
 /**
  * unwind_context_publish - Make a new context visible to NMIs
  * @info:	State of the current task, with the id stored
@@ -168,7 +178,7 @@ EXPORT_SYMBOL_IF_KUNIT(unwind_context_publish);
  * Context: Interrupts disabled, or NMI.
  * Return: The mask before; 0 if this call started the context.
  */
-VISIBLE_IF_KUNIT
+VISIBLE_IF_KUNIT __always_inline
 unsigned long unwind_context_add(struct unwind_task_info *info,
 				 unsigned long bits, u16 epoch)
 {
@@ -270,7 +280,6 @@ static bool unwind_context_failed(const struct unwind_task_info *info,
 
 static int unwind_queue(struct unwind_task_info *info)
 {
-	int mode = in_nmi() ? TWA_NMI_CURRENT : TWA_RESUME | TWAF_NO_ALLOC;
 	int ret;
 
 	/*
@@ -281,7 +290,14 @@ static int unwind_queue(struct unwind_task_info *info)
 		return 0;
 
 	info->work.func = unwind_deferred_task_work;
-	ret = task_work_add(current, &info->work, mode);
+	if (in_nmi()) {
+		ret = task_work_add(current, &info->work, TWA_NMI_CURRENT);
+	} else {
+		/* As TWA_RESUME, which would look for a CPU to kick. */
+		ret = task_work_add(current, &info->work,
+				    TWA_NONE | TWAF_NO_ALLOC);
+		set_thread_flag(TIF_NOTIFY_RESUME);
+	}
 	if (WARN_ON_ONCE(ret)) {
 		info->work.func = NULL;
 		atomic_long_set(&info->mask, 0);
@@ -480,26 +496,23 @@ static bool unwind_must_not_wait(void)
 	       READ_ONCE(signal->group_exec_task);
 }
 
-static int unwind_user_trace(struct unwind_stacktrace *trace)
+/*
+ * Take the trace of the current context into the cache. Nobody looks there until
+ * UNWIND_USED is set. Returns false without memory.
+ */
+static bool unwind_walk(struct unwind_task_info *info,
+			struct unwind_stacktrace *trace)
 {
-	struct unwind_task_info *info = &current->unwind_info;
 	struct unwind_cache *cache;
-	unsigned long flags;
 	bool nofault;
-	u16 epoch;
-
-	/* Leaves the trace empty if it fails. */
-	if (!unwind_deferred_cached(trace))
-		return 0;
-
-	if (!is_user_task(current) || !user_mode(task_pt_regs(current)))
-		return -EINVAL;
 
 	cache = unwind_get_cache(info, READ_ONCE(unwind_epoch));
-	if (!cache)
-		return -ENOMEM;
+	if (!cache) {
+		trace->nr = 0;
+		trace->entries = NULL;
+		return false;
+	}
 
-	/* Nobody looks at these until UNWIND_USED is set below. */
 	atomic_long_set(&cache->completed, 0);
 	trace->entries = cache->entries;
 
@@ -512,17 +525,23 @@ static int unwind_user_trace(struct unwind_stacktrace *trace)
 		pagefault_enable();
 	cache->nr = trace->nr;
 
-	/*
-	 * The walk may have slept into another epoch. Without requests nor
-	 * resets there is nothing to share the trace with.
-	 */
+	return true;
+}
+
+/*
+ * Share the trace in the cache with those who ask later in this context; it is
+ * one of the current epoch then. Without requests nor resets there is nobody.
+ */
+static noinline void unwind_share(struct unwind_task_info *info)
+{
+	unsigned long flags;
+	u16 epoch;
+
 	raw_local_irq_save(flags);
 	epoch = READ_ONCE(unwind_epoch);
 	if (epoch)
 		unwind_context_add(info, UNWIND_USED, epoch);
 	raw_local_irq_restore(flags);
-
-	return 0;
 }
 
 /**
@@ -542,66 +561,65 @@ static int unwind_user_trace(struct unwind_stacktrace *trace)
  */
 int unwind_user_faultable(struct unwind_stacktrace *trace)
 {
+	struct unwind_task_info *info = &current->unwind_info;
+
 	might_fault();
 
-	if (unwind_regs_changing()) {
-		trace->nr = 0;
-		trace->entries = NULL;
+	trace->nr = 0;
+	trace->entries = NULL;
+	if (unwind_regs_changing())
 		return -EAGAIN;
-	}
+	if (!unwind_deferred_cached(trace))
+		return 0;
+	if (!is_user_task(current) || !user_mode(task_pt_regs(current)))
+		return -EINVAL;
 
-	return unwind_user_trace(trace);
+	if (!unwind_walk(info, trace))
+		return -ENOMEM;
+	unwind_share(info);
+
+	return 0;
 }
 EXPORT_SYMBOL_GPL(unwind_user_faultable);
 
 /*
- * Answer the requests of the current context, with an empty trace if there is
- * none to be had.
+ * Give the trace to those who have asked and have not got it before; it is empty
+ * without a cache, that is for lack of memory.
  */
-static void unwind_process(struct unwind_task_info *info)
+static void unwind_answer(struct unwind_task_info *info,
+			  const struct unwind_stacktrace *trace)
 {
-	struct unwind_stacktrace trace = { };
-	struct unwind_work *work;
-	u64 cookie, timestamp;
-	unsigned long todo;
-	unsigned int nr;
-	int srcu_idx;
-	int ret;
-
-	if (!(atomic_long_read(&info->mask) & UNWIND_PENDING))
-		return;
-
-	unwind_regs_assert(info);
-
 	/*
 	 * As long as UNWIND_PENDING is set the context cannot be replaced.
 	 * Those who ask before it is cleared are answered here; those who come
 	 * later queue the task_work again.
 	 */
-	cookie = unwind_id_cookie(READ_ONCE(info->id));
-	timestamp = READ_ONCE(info->timestamp);
-
-	ret = unwind_user_trace(&trace);
-
-	/* Around the look at the mask too, see unwind_deferred_cancel(). */
-	srcu_idx = srcu_read_lock(&unwind_srcu);
+	u64 cookie = unwind_id_cookie(READ_ONCE(info->id));
+	u64 timestamp = READ_ONCE(info->timestamp);
+	struct unwind_cache *cache = info->cache;
+	struct unwind_work *work;
+	unsigned long todo;
+	unsigned int nr;
+	long old;
 
 	/*
-	 * Without memory there is no place to note whom this answers. So
-	 * refuse all further requests in this context, or an event on the way
-	 * to user mode would have the task unwind for ever.
+	 * The trace is there for others from here on. Without memory there is no
+	 * place to note whom this answers. So refuse all further requests in this
+	 * context, or an event on the way to user mode would have the task unwind
+	 * for ever.
 	 */
-	if (!ret)
-		todo = atomic_long_fetch_andnot(UNWIND_PENDING, &info->mask);
-	else
-		todo = atomic_long_xchg(&info->mask,
-					ret == -ENOMEM ? UNWIND_USED : 0);
+	old = atomic_long_read(&info->mask);
+	do {
+		todo = cache ? old & ~UNWIND_PENDING : 0;
+		todo |= UNWIND_USED;
+	} while (!atomic_long_try_cmpxchg(&info->mask, &old, todo));
 
 	/* An earlier run in this context has answered some. */
-	if (info->cache && (todo & UNWIND_USED))
-		todo &= ~atomic_long_read(&info->cache->completed);
+	todo = old & UNWIND_WORKS;
+	if (cache && (old & UNWIND_USED))
+		todo &= ~atomic_long_read(&cache->completed);
 
-	for (todo &= UNWIND_WORKS; todo; todo &= todo - 1) {
+	for (; todo; todo &= todo - 1) {
 		nr = __ffs(todo);
 		work = srcu_dereference(unwind_works[nr - UNWIND_WORK_SHIFT],
 					&unwind_srcu);
@@ -609,16 +627,44 @@ static void unwind_process(struct unwind_task_info *info)
 		if (IS_ERR_OR_NULL(work))
 			continue;
 
-		work->func(work, &trace, cookie, timestamp);
+		work->func(work, trace, cookie, timestamp);
 
 		/*
 		 * Only now, or an NMI would be told that the record has been
 		 * written.
 		 */
-		if (info->cache)
-			atomic_long_or(BIT(nr), &info->cache->completed);
+		if (cache)
+			atomic_long_or(BIT(nr), &cache->completed);
+	}
+}
+
+/*
+ * Answer the requests of the current context, with an empty trace if there is
+ * none to be had.
+ */
+static void unwind_process(struct unwind_task_info *info)
+{
+	long mask = atomic_long_read(&info->mask);
+	struct unwind_stacktrace trace;
+	int srcu_idx;
+
+	if (!(mask & UNWIND_PENDING))
+		return;
+
+	unwind_regs_assert(info);
+
+	if ((mask & UNWIND_USED) && info->cache) {
+		trace.nr = info->cache->nr;
+		trace.entries = info->cache->entries;
+	} else if (unwind_walk(info, &trace)) {
+		/* Has the walk slept into another epoch? */
+		if (unlikely(!unwind_context_is_current(info)))
+			unwind_share(info);
 	}
 
+	/* Around the look at the mask too, see unwind_deferred_cancel(). */
+	srcu_idx = srcu_read_lock(&unwind_srcu);
+	unwind_answer(info, &trace);
 	srcu_read_unlock(&unwind_srcu, srcu_idx);
 
 	/*
@@ -627,7 +673,7 @@ static void unwind_process(struct unwind_task_info *info)
 	 * counted from 1 again at some time, and unwind_forget_contexts() may
 	 * have been here already.
 	 */
-	if (unwind_id_epoch(READ_ONCE(info->id)) != READ_ONCE(unwind_epoch))
+	if (unlikely(!unwind_context_is_current(info)))
 		unwind_context_reset(info);
 }
 
@@ -757,6 +803,13 @@ int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_init);
 
+/* What a place holds from now on, for those who register and for callbacks. */
+static void unwind_set_place(unsigned int idx, struct unwind_work *work)
+{
+	guard(mutex)(&unwind_works_mutex);
+	rcu_assign_pointer(unwind_works[idx], work);
+}
+
 /* Forget everything that tasks have noted of a work. */
 static void unwind_forget_bit(unsigned long bit)
 {
@@ -784,15 +837,14 @@ static void unwind_forget_bit(unsigned long bit)
  * When this returns, @work can no longer be requested nor will it be called;
  * requests that are pending get no callback.
  *
- * Context: Process context, may sleep. Not from a callback.
+ * Context: Process context, may sleep for as long as callbacks do, whosever they
+ *	    are. Not from a callback, and not with a lock held that a callback
+ *	    could need or that many others do.
  */
 void unwind_deferred_cancel(struct unwind_work *work)
 {
-	int nr;
+	int nr = work->bit;
 
-	guard(mutex)(&unwind_works_mutex);
-
-	nr = work->bit;
 	if (nr < UNWIND_WORK_SHIFT)
 		return;
 
@@ -804,7 +856,7 @@ void unwind_deferred_cancel(struct unwind_work *work)
 	 * No new callbacks; wait for the ones that run, which note at their end
 	 * that this bit has been served.
 	 */
-	RCU_INIT_POINTER(unwind_works[nr - UNWIND_WORK_SHIFT], ERR_PTR(-EBUSY));
+	unwind_set_place(nr - UNWIND_WORK_SHIFT, ERR_PTR(-EBUSY));
 	synchronize_srcu(&unwind_srcu);
 
 	/*
@@ -813,7 +865,7 @@ void unwind_deferred_cancel(struct unwind_work *work)
 	 */
 	unwind_forget_bit(BIT(nr));
 	synchronize_srcu(&unwind_srcu);
-	RCU_INIT_POINTER(unwind_works[nr - UNWIND_WORK_SHIFT], NULL);
+	unwind_set_place(nr - UNWIND_WORK_SHIFT, NULL);
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_cancel);
 
@@ -834,9 +886,6 @@ static void unwind_key_enable(void)
 	unsigned int cpu;
 
 	lockdep_assert_held(&unwind_arm_mutex);
-
-	if (static_key_enabled(&unwind_deferred_key))
-		return;
 
 	static_branch_enable(&unwind_deferred_key);
 
@@ -866,14 +915,22 @@ static void unwind_forget_contexts(void)
 
 static void unwind_disarm(struct work_struct *unused)
 {
+	scoped_guard(mutex, &unwind_arm_mutex) {
+		if (atomic_read(&unwind_armed))
+			return;
+		/* Refuse requests. */
+		WRITE_ONCE(unwind_epoch, 0);
+	}
+
+	/* Wait for the ones in flight. */
+	synchronize_rcu();
+
 	guard(mutex)(&unwind_arm_mutex);
 
-	if (atomic_read(&unwind_armed))
+	/* Armed again meanwhile, with the hooks still on */
+	if (unwind_epoch)
 		return;
 
-	/* Refuse requests, and wait for the ones in flight. */
-	WRITE_ONCE(unwind_epoch, 0);
-	synchronize_rcu();
 	static_branch_disable(&unwind_deferred_key);
 
 	if (unwind_last_epoch == U16_MAX) {
@@ -894,6 +951,9 @@ static DECLARE_DELAYED_WORK(unwind_disarm_work, unwind_disarm);
  */
 int unwind_set_last_epoch(u16 epoch)
 {
+	/* It may have refused requests, and still have to turn the key off. */
+	flush_delayed_work(&unwind_disarm_work);
+
 	guard(mutex)(&unwind_arm_mutex);
 
 	if (unwind_epoch)
@@ -912,7 +972,8 @@ EXPORT_SYMBOL_IF_KUNIT(unwind_set_last_epoch);
  * To be called where a tracer is switched on (an event is opened, an option is
  * set), not where it is registered. Calls nest.
  *
- * Context: Process context, may sleep; takes cpu_hotplug_lock.
+ * Context: Process context, may sleep; takes cpu_hotplug_lock. Does not wait for
+ *	    a grace period.
  * Return: 0; -EOPNOTSUPP without CONFIG_UNWIND_USER.
  */
 int unwind_deferred_arm(void)
@@ -922,14 +983,16 @@ int unwind_deferred_arm(void)
 
 	guard(mutex)(&unwind_arm_mutex);
 
-	if (!unwind_epoch) {
-		/*
-		 * First the hooks, on all CPUs: a context of the new epoch
-		 * must not get past a hook that is still off.
-		 */
+	/*
+	 * First the hooks, on all CPUs: a context of a new epoch must not get
+	 * past a hook that is still off. If they have been on all the time, as
+	 * unwind_disarm() is still waiting, the last epoch goes on.
+	 */
+	if (!static_key_enabled(&unwind_deferred_key)) {
 		unwind_key_enable();
-		WRITE_ONCE(unwind_epoch, ++unwind_last_epoch);
+		unwind_last_epoch++;
 	}
+	WRITE_ONCE(unwind_epoch, unwind_last_epoch);
 	atomic_inc(&unwind_armed);
 
 	return 0;

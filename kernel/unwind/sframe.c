@@ -17,9 +17,9 @@
  * so there is nothing to mask, but for what becomes a place in the kernel's own
  * memory.
  *
- * The functions that read take a constant @how: what the memory is and, where
- * it matters for speed, what the table is. So there are several decoders in the
- * end, and no indirection in any.
+ * The functions that read take a cursor that says what the memory is and, where
+ * it matters for speed, what the table is. All of it is inlined and constant, so
+ * there are several decoders in the end, and no indirection in any.
  */
 
 #include "sframe.h"
@@ -89,7 +89,7 @@
 /* A rule has no more words than these: control and offset for CFA, RA and FP. */
 #define SFRAME_MAX_WORDS	6
 
-/* Bits of @how. The memory is that of current, not a buffer: */
+/* Bits of sframe_cursor::how. The memory is that of current, not a buffer: */
 #define SFRAME_USER		0x1
 /* The table is of version 3, not 2: */
 #define SFRAME_V3		0x2
@@ -137,10 +137,22 @@ static __always_inline bool sframe_killed_user(void)
 	       fatal_signal_pending(current) && !pagefault_disabled();
 }
 
+/*
+ * What a CPU that speculates past the checks of a table takes for its start. All
+ * other addresses are that plus some 32-bit numbers, which does not make one of
+ * the kernel.
+ */
+static __always_inline u64 sframe_mask_user(u64 start)
+{
+	const void __user *ptr = (void __user *)(unsigned long)start;
+
+	return (unsigned long)mask_user_address(ptr);
+}
+
 /* Between begin and end, user memory can be read, and no function called. */
 static __always_inline void sframe_begin_user(void)
 {
-	/* Only opens the window: addresses are those of a checked table. */
+	/* Only opens the window: addresses are those of a table, see above. */
 	(void)masked_user_access_begin((void __user *)NULL);
 }
 
@@ -195,6 +207,7 @@ fault:
 #else /* user space has buffers only */
 
 static inline bool sframe_killed_user(void) { return false; }
+static inline u64 sframe_mask_user(u64 start) { return start; }
 static inline void sframe_begin_user(void) { }
 static inline void sframe_end_user(void) { }
 static inline bool sframe_in_user(u64 addr, u64 len) { return false; }
@@ -211,6 +224,23 @@ static inline bool sframe_copy_user(void *to, u64 addr, unsigned int len)
 
 #endif
 
+/**
+ * struct sframe_cursor - What all parts of a lookup need
+ * @sec:	The table
+ * @buf:	The memory that it is in, if that is not current's
+ * @ip:		Address that is looked up
+ * @budget:	Entries and rows that may still be looked at
+ * @how:	Bits of SFRAME_USER and so on. Constant wherever a cursor is made,
+ *		and all that reads is inlined there
+ */
+struct sframe_cursor {
+	const struct sframe_section	*sec;
+	const struct sframe_buf		*buf;
+	u64				ip;
+	unsigned int			*budget;
+	unsigned int			how;
+};
+
 /* Where in @buf the bytes at @addr are, NULL unless all of them are. */
 static const u8 *sframe_in_buf(const struct sframe_buf *buf, u64 addr, u64 len)
 {
@@ -221,34 +251,34 @@ static const u8 *sframe_in_buf(const struct sframe_buf *buf, u64 addr, u64 len)
 	return buf->data + off;
 }
 
-static __always_inline bool sframe_killed(const int how)
+static __always_inline bool sframe_killed(const struct sframe_cursor *c)
 {
-	return how & SFRAME_USER && sframe_killed_user();
+	return c->how & SFRAME_USER && sframe_killed_user();
 }
 
-static __always_inline void sframe_begin(const int how)
+static __always_inline void sframe_begin(const struct sframe_cursor *c)
 {
-	if (how & SFRAME_USER)
+	if (c->how & SFRAME_USER)
 		sframe_begin_user();
 }
 
-static __always_inline void sframe_end(const int how)
+static __always_inline void sframe_end(const struct sframe_cursor *c)
 {
-	if (how & SFRAME_USER)
+	if (c->how & SFRAME_USER)
 		sframe_end_user();
 }
 
-/* A number of @size bytes, which is 1, 2, 4 or 8 and a constant. */
+/* In a window: a number of @size bytes, which is 1, 2, 4 or 8 and a constant. */
 static __always_inline bool
-sframe_get(const int how, const struct sframe_buf *buf, u64 addr,
-	   const unsigned int size, u64 *val)
+sframe_get(const struct sframe_cursor *c, u64 addr, const unsigned int size,
+	   u64 *val)
 {
 	const u8 *from;
 
-	if (how & SFRAME_USER)
+	if (c->how & SFRAME_USER)
 		return sframe_get_user(addr, size, val);
 
-	from = sframe_in_buf(buf, addr, size);
+	from = sframe_in_buf(c->buf, addr, size);
 	if (!from)
 		return false;
 	*val = 0;
@@ -256,25 +286,25 @@ sframe_get(const int how, const struct sframe_buf *buf, u64 addr,
 	return true;
 }
 
+/* In a window: some bytes. */
 static __always_inline bool
-sframe_copy(const int how, const struct sframe_buf *buf, void *to, u64 addr,
-	    unsigned int len)
+sframe_copy(const struct sframe_cursor *c, void *to, u64 addr, unsigned int len)
 {
 	const u8 *from;
 
-	if (how & SFRAME_USER)
+	if (c->how & SFRAME_USER)
 		return sframe_copy_user(to, addr, len);
 
-	from = sframe_in_buf(buf, addr, len);
+	from = sframe_in_buf(c->buf, addr, len);
 	if (!from)
 		return false;
 	memcpy(to, from, len);
 	return true;
 }
 
-static __always_inline u64 sframe_fde_len(const int how)
+static __always_inline u64 sframe_fde_len(const struct sframe_cursor *c)
 {
-	return how & SFRAME_V3 ? SFRAME_V3_FDE_LEN : SFRAME_V2_FDE_LEN;
+	return c->how & SFRAME_V3 ? SFRAME_V3_FDE_LEN : SFRAME_V2_FDE_LEN;
 }
 
 static enum sframe_status
@@ -305,23 +335,23 @@ sframe_check_header(struct sframe_section *sec, const u8 *header)
 }
 
 /*
- * Whatever is behind the index and the rows does not matter: linkers make the
+ * Whatever comes after the index and the rows does not matter: linkers make the
  * segment larger than the table.
  */
 static enum sframe_status
 sframe_check_ranges(struct sframe_section *sec, const u8 *header)
 {
 	u64 len = sec->end - sec->start;
-	u64 fdes, fres, fdes_len, fde_len;
+	const u64 fde_len = sec->version == 2 ? SFRAME_V2_FDE_LEN : SFRAME_V3_FDE_LEN;
+	u64 fdes, fres, fdes_len;
 
 	sec->num_fdes = get_unaligned_le32(header + 8);
 	sec->fre_len = get_unaligned_le32(header + 16);
 
-	/* Sums of a few 32-bit numbers, behind an auxiliary header */
+	/* Sums of a few 32-bit numbers, after an auxiliary header */
 	fdes = SFRAME_HEADER_LEN + header[7];
 	fres = fdes + get_unaligned_le32(header + 24);
 	fdes += get_unaligned_le32(header + 20);
-	fde_len = sframe_fde_len(sec->version == 2 ? 0 : SFRAME_V3);
 	fdes_len = sec->num_fdes * fde_len;
 
 	if (fdes > len || fdes_len > len - fdes)
@@ -339,8 +369,7 @@ sframe_check_ranges(struct sframe_section *sec, const u8 *header)
 }
 
 static __always_inline enum sframe_status
-sframe_open(struct sframe_section *sec, const int how,
-	    const struct sframe_buf *buf)
+sframe_open(struct sframe_section *sec, const struct sframe_cursor *c)
 {
 	u8 header[SFRAME_HEADER_LEN];
 	enum sframe_status status;
@@ -348,15 +377,17 @@ sframe_open(struct sframe_section *sec, const int how,
 
 	if (sec->end < sec->start || sec->end - sec->start < sizeof(header))
 		return SFRAME_BAD_BOUNDS;
-	if (how & SFRAME_USER &&
-	    !sframe_in_user(sec->start, sec->end - sec->start))
-		return SFRAME_FAULT;
-	if (sframe_killed(how))
+	if (c->how & SFRAME_USER) {
+		if (!sframe_in_user(sec->start, sec->end - sec->start))
+			return SFRAME_FAULT;
+		sec->start = sframe_mask_user(sec->start);
+	}
+	if (sframe_killed(c))
 		return SFRAME_FAULT;
 
-	sframe_begin(how);
-	done = sframe_copy(how, buf, header, sec->start, sizeof(header));
-	sframe_end(how);
+	sframe_begin(c);
+	done = sframe_copy(c, header, sec->start, sizeof(header));
+	sframe_end(c);
 	if (!done)
 		return SFRAME_FAULT;
 
@@ -368,38 +399,36 @@ sframe_open(struct sframe_section *sec, const int how,
 
 /* In a window: start of the function whose index entry is at @addr. */
 static __always_inline bool
-sframe_get_start(const struct sframe_section *sec, const int how,
-		 const struct sframe_buf *buf, u64 addr, u64 *start)
+sframe_get_start(const struct sframe_cursor *c, u64 addr, u64 *start)
 {
-	if (!sframe_get(how, buf, addr, how & SFRAME_V3 ? 8 : 4, start))
+	if (!sframe_get(c, addr, c->how & SFRAME_V3 ? 8 : 4, start))
 		return false;
-	if (!(how & SFRAME_V3))
+	if (!(c->how & SFRAME_V3))
 		*start = (s64)(s32)*start;
 
-	*start += how & SFRAME_REL ? addr : sec->start;
+	*start += c->how & SFRAME_REL ? addr : c->sec->start;
 	return true;
 }
 
 /* In a window: the entry. Version 3 has the rest of it in front of the rows. */
 static __always_inline bool
-sframe_get_func(const struct sframe_section *sec, const int how,
-		const struct sframe_buf *buf, u64 addr,
+sframe_get_func(const struct sframe_cursor *c, u64 addr,
 		struct sframe_func *func)
 {
 	u64 val;
 
-	if (!sframe_get_start(sec, how, buf, addr, &func->start))
+	if (!sframe_get_start(c, addr, &func->start))
 		return false;
 
-	addr += how & SFRAME_V3 ? sizeof(u64) : sizeof(u32);
-	if (!sframe_get(how, buf, addr, 8, &val))
+	addr += c->how & SFRAME_V3 ? sizeof(u64) : sizeof(u32);
+	if (!sframe_get(c, addr, 8, &val))
 		return false;
 	func->size = (u32)val;
 	func->rows_off = val >> 32;
-	if (how & SFRAME_V3)
+	if (c->how & SFRAME_V3)
 		return true;
 
-	if (!sframe_get(how, buf, addr + 8, 8, &val))
+	if (!sframe_get(c, addr + 8, 8, &val))
 		return false;
 	func->num_rows = (u32)val;
 	func->info = (u8)(val >> 32);
@@ -407,62 +436,43 @@ sframe_get_func(const struct sframe_section *sec, const int how,
 	return true;
 }
 
-/* In a window: move @base up by @step if the entry there starts up to @ip. */
+/* In a window: move @base up by @step if the entry there does not start after ip. */
 static __always_inline bool
-sframe_probe(const struct sframe_section *sec, const int how,
-	     const struct sframe_buf *buf, u64 ip, u64 step, u64 *base)
+sframe_move_up(const struct sframe_cursor *c, u64 step, u64 *base)
 {
-	u64 next = *base + step, start;
+	u64 start;
 
-	if (!sframe_get_start(sec, how, buf, next, &start))
+	if (!sframe_get_start(c, *base + step, &start))
 		return false;
-	if (start <= ip)
-		*base = next;
+	if (start <= c->ip)
+		*base += step;
 	return true;
 }
 
-/* The same for half of @step, which is what @step becomes. */
-static __always_inline bool
-sframe_halve(const struct sframe_section *sec, const int how,
-	     const struct sframe_buf *buf, u64 ip, u64 *step, u64 *base)
-{
-	*step /= 2;
-	/* A shift of what is at hand is less than several of what once was. */
-	OPTIMIZER_HIDE_VAR(*step);
-	return sframe_probe(sec, how, buf, ip, *step, base);
-}
-
 /*
- * Find the last function that does not start behind @ip, or the first of all.
+ * Find the last function that does not start after ip, or the first of all.
  *
  * Steps are powers of two: the first one splits the index into two such ranges,
- * which overlap. That leaves nothing but a shift to do for the next step, and
- * four of them are done at a time: this is where a lookup in a large table
- * spends its time. At most 33 entries are read.
+ * which overlap. That leaves nothing but a shift to do for the next step. At most
+ * 33 entries are read.
  */
 static __always_inline bool
-sframe_search(const struct sframe_section *sec, const int how,
-	      const struct sframe_buf *buf, u64 ip, u64 *entry,
+sframe_search(const struct sframe_cursor *c, u64 *entry,
 	      struct sframe_func *func)
 {
-	const u64 fde_len = sframe_fde_len(how);
-	u64 base = sec->fdes, step = sec->step;
+	const u64 fde_len = sframe_fde_len(c);
+	u64 base = c->sec->fdes, step;
 	bool done;
 
-	sframe_begin(how);
+	sframe_begin(c);
 
-	done = sframe_probe(sec, how, buf, ip, sec->rest, &base);
-	while (done && step >= 16 * fde_len)
-		done = sframe_halve(sec, how, buf, ip, &step, &base) &&
-		       sframe_halve(sec, how, buf, ip, &step, &base) &&
-		       sframe_halve(sec, how, buf, ip, &step, &base) &&
-		       sframe_halve(sec, how, buf, ip, &step, &base);
-	while (done && step > fde_len)
-		done = sframe_halve(sec, how, buf, ip, &step, &base);
+	done = sframe_move_up(c, c->sec->rest, &base);
+	for (step = c->sec->step / 2; done && step >= fde_len; step /= 2)
+		done = sframe_move_up(c, step, &base);
 
 	*entry = base;
-	done = done && sframe_get_func(sec, how, buf, base, func);
-	sframe_end(how);
+	done = done && sframe_get_func(c, base, func);
+	sframe_end(c);
 
 	return done;
 }
@@ -473,28 +483,27 @@ sframe_search(const struct sframe_section *sec, const int how,
  * is read.
  */
 static __always_inline enum sframe_status
-sframe_check_order(const struct sframe_section *sec, const int how,
-		   const struct sframe_buf *buf, u64 ip)
+sframe_check_order(const struct sframe_cursor *c)
 {
-	const u64 fde_len = sframe_fde_len(how);
+	const u64 fde_len = sframe_fde_len(c);
 	enum sframe_status status = SFRAME_FAULT;
 	u64 low = 0, high = U64_MAX, start;
-	u32 first = 0, n = sec->num_fdes;
+	u32 first = 0, n = c->sec->num_fdes;
 
-	if (sframe_killed(how))
+	if (sframe_killed(c))
 		return status;
-	sframe_begin(how);
+	sframe_begin(c);
 
 	while (n) {
-		u64 addr = sec->fdes + (first + n / 2) * fde_len;
+		u64 addr = c->sec->fdes + (first + n / 2) * fde_len;
 
-		if (!sframe_get_start(sec, how, buf, addr, &start))
+		if (!sframe_get_start(c, addr, &start))
 			goto out;
 		if (start < low || start > high) {
 			status = SFRAME_BAD_ORDER;
 			goto out;
 		}
-		if (start <= ip) {
+		if (start <= c->ip) {
 			low = start;
 			first += n / 2 + 1;
 			n -= n / 2 + 1;
@@ -503,9 +512,9 @@ sframe_check_order(const struct sframe_section *sec, const int how,
 			n /= 2;
 		}
 	}
-	status = SFRAME_NONE;
+	status = SFRAME_NO_ROW;
 out:
-	sframe_end(how);
+	sframe_end(c);
 	return status;
 }
 
@@ -515,64 +524,59 @@ static bool sframe_covers(const struct sframe_func *func, u64 ip)
 }
 
 /*
- * The entry found does not cover @ip. An entry before it may: if this one is
+ * The entry found does not cover ip. An entry before it may: if this one is
  * empty, or if both have the same start. On success @func is that function.
  */
 static __always_inline enum sframe_status
-sframe_step_back(const struct sframe_section *sec, const int how,
-		 const struct sframe_buf *buf, u64 ip, u64 entry,
-		 struct sframe_func *func, unsigned int *budget)
+sframe_step_back(const struct sframe_cursor *c, u64 entry,
+		 struct sframe_func *func)
 {
-	const u64 fde_len = sframe_fde_len(how);
 	bool same_start = false, done;
 	unsigned int steps = 0;
 	u64 start;
 
-	while (entry > sec->fdes) {
+	while (entry > c->sec->fdes) {
 		if (func->size)
 			same_start = true;
 		start = func->start;
 
-		if (steps++ == SFRAME_MAX_BACK || !*budget)
+		if (steps++ == SFRAME_MAX_BACK || !*c->budget)
 			return SFRAME_BUDGET;
-		--*budget;
+		--*c->budget;
 
-		if (sframe_killed(how))
+		if (sframe_killed(c))
 			return SFRAME_FAULT;
-		sframe_begin(how);
-		entry -= fde_len;
-		done = sframe_get_func(sec, how, buf, entry, func);
-		sframe_end(how);
+		sframe_begin(c);
+		entry -= sframe_fde_len(c);
+		done = sframe_get_func(c, entry, func);
+		sframe_end(c);
 		if (!done)
 			return SFRAME_FAULT;
 
 		if (same_start && func->start != start)
 			break;
-		if (sframe_covers(func, ip))
+		if (sframe_covers(func, c->ip))
 			return SFRAME_OK;
 	}
 
-	return SFRAME_NONE;
+	return SFRAME_NO_ROW;
 }
 
 static __always_inline enum sframe_status
-sframe_find_func(const struct sframe_section *sec, const int how,
-		 const struct sframe_buf *buf, u64 ip, struct sframe_func *func,
-		 unsigned int *budget)
+sframe_find_func(const struct sframe_cursor *c, struct sframe_func *func)
 {
 	enum sframe_status status;
 	u64 entry;
 
-	if (sframe_killed(how) ||
-	    !sframe_search(sec, how, buf, ip, &entry, func))
+	if (sframe_killed(c) || !sframe_search(c, &entry, func))
 		return SFRAME_FAULT;
-	if (likely(sframe_covers(func, ip)))
+	if (likely(sframe_covers(func, c->ip)))
 		return SFRAME_OK;
 
-	status = sframe_step_back(sec, how, buf, ip, entry, func, budget);
-	if (status != SFRAME_NONE)
+	status = sframe_step_back(c, entry, func);
+	if (status != SFRAME_NO_ROW)
 		return status;
-	return sframe_check_order(sec, how, buf, ip);
+	return sframe_check_order(c);
 }
 
 /*
@@ -590,13 +594,12 @@ static const u32 sframe_words_len[] = {
 };
 
 /*
- * In a window: go past rows until one starts behind @off. @words and @info are
+ * In a window: go past rows until one starts after @off. @words and @info are
  * those of the row before it. @width is that of starts, and a constant.
  */
 static __always_inline enum sframe_status
-sframe_scan_rows(const int how, const struct sframe_buf *buf,
-		 const unsigned int width, u32 off, struct sframe_rows *rows,
-		 u64 *words, u64 *info)
+sframe_scan_rows(const struct sframe_cursor *c, const unsigned int width,
+		 u32 off, struct sframe_rows *rows, u64 *words, u64 *info)
 {
 	u64 at = rows->at, next, start, last = 0, val;
 
@@ -604,7 +607,7 @@ sframe_scan_rows(const int how, const struct sframe_buf *buf,
 		/* An info byte must be in it. */
 		if (at >= rows->end - width)
 			return SFRAME_BAD_FUNC_ROWS;
-		if (!sframe_get(how, buf, at, width, &start))
+		if (!sframe_get(c, at, width, &start))
 			return SFRAME_FAULT;
 		if (start > off)
 			break;
@@ -613,7 +616,7 @@ sframe_scan_rows(const int how, const struct sframe_buf *buf,
 		last = start;
 
 		at += width;
-		if (!sframe_get(how, buf, at++, 1, &val))
+		if (!sframe_get(c, at++, 1, &val))
 			return SFRAME_FAULT;
 		next = at + sframe_words_len[SFRAME_ROW_BITS(val)];
 		if (next > rows->end)
@@ -629,9 +632,8 @@ sframe_scan_rows(const int how, const struct sframe_buf *buf,
 
 /* In a window: the words at @addr of the row that was found. */
 static __always_inline bool
-sframe_get_words(const int how, const struct sframe_buf *buf,
-		 const struct sframe_func *func, u64 addr, u64 end,
-		 struct sframe_row *row)
+sframe_get_words(const struct sframe_cursor *c, const struct sframe_func *func,
+		 u64 addr, u64 end, struct sframe_row *row)
 {
 	u64 len;
 
@@ -640,48 +642,47 @@ sframe_get_words(const int how, const struct sframe_buf *buf,
 	 * as long as they are the table's.
 	 */
 	if (likely(!(func->info & SFRAME_INFO_TYPE) && end - addr >= 8))
-		return sframe_get(how, buf, addr, 8, &row->words[0]);
+		return sframe_get(c, addr, 8, &row->words[0]);
 
 	len = sframe_words_len[SFRAME_ROW_BITS(row->info)];
 	len = min(len, sizeof(row->words));
-	return sframe_copy(how, buf, row->words, addr, len);
+	return sframe_copy(c, row->words, addr, len);
 }
 
-/* In a window: the last of a function's rows that does not start behind @off. */
+/* In a window: the last of a function's rows that does not start after @off. */
 static __always_inline enum sframe_status
-sframe_find_row(const int how, const struct sframe_buf *buf,
-		struct sframe_rows *rows, const struct sframe_func *func,
-		u32 off, struct sframe_row *row, unsigned int *budget)
+sframe_find_row(const struct sframe_cursor *c, struct sframe_rows *rows,
+		const struct sframe_func *func, u32 off, struct sframe_row *row)
 {
-	unsigned int limit = min3(func->num_rows, SFRAME_MAX_ROWS, *budget);
+	unsigned int limit = min3(func->num_rows, SFRAME_MAX_ROWS, *c->budget);
 	u64 words = 0, info = 0;
 	enum sframe_status status;
 
 	rows->left = limit;
 	switch (func->info & SFRAME_INFO_ROW_TYPE) {
 	case 0:
-		status = sframe_scan_rows(how, buf, 1, off, rows, &words, &info);
+		status = sframe_scan_rows(c, 1, off, rows, &words, &info);
 		break;
 	case 1:
-		status = sframe_scan_rows(how, buf, 2, off, rows, &words, &info);
+		status = sframe_scan_rows(c, 2, off, rows, &words, &info);
 		break;
 	default:
-		status = sframe_scan_rows(how, buf, 4, off, rows, &words, &info);
+		status = sframe_scan_rows(c, 4, off, rows, &words, &info);
 		break;
 	}
 
 	/* What was looked at for nothing counts too. */
-	*budget -= limit - rows->left;
+	*c->budget -= limit - rows->left;
 	if (status != SFRAME_OK)
 		return status;
 	if (!rows->left && limit < func->num_rows)
 		return SFRAME_BUDGET;
-	/* No row at all, or even the first one starts behind @off */
+	/* No row at all, or even the first one starts after @off */
 	if (rows->left == limit)
-		return SFRAME_NONE;
+		return SFRAME_NO_ROW;
 
 	row->info = info;
-	if (!sframe_get_words(how, buf, func, words, rows->end, row))
+	if (!sframe_get_words(c, func, words, rows->end, row))
 		return SFRAME_FAULT;
 	return SFRAME_OK;
 }
@@ -706,15 +707,15 @@ static s32 sframe_next_offset(struct sframe_words *words)
 	return (s32)sframe_next_word(words) >> words->shift;
 }
 
-static void sframe_outermost_rule(struct sframe_rule *rule)
+static void sframe_outermost_rule(struct unwind_rule *rule)
 {
-	*rule = (struct sframe_rule) { .outermost = true };
+	*rule = (struct unwind_rule) { .outermost = true };
 }
 
 /* Words are the offset of the CFA, and of the FP where that is not fixed. */
 static enum sframe_status
 sframe_default_row(const struct sframe_section *sec, u8 info,
-		   struct sframe_words *words, struct sframe_rule *rule)
+		   struct sframe_words *words, struct unwind_rule *rule)
 {
 	s32 cfa, fp = sec->fp_off;
 	bool saved = fp;
@@ -728,18 +729,18 @@ sframe_default_row(const struct sframe_section *sec, u8 info,
 		saved = true;
 	}
 
-	*rule = (struct sframe_rule) {
-		.cfa = { cfa, SFRAME_REG, info & SFRAME_ROW_SP ? SFRAME_REG_SP :
-								 SFRAME_REG_FP },
-		.ra = { sec->ra_off, SFRAME_CFA_DEREF },
-		.fp = { fp, saved ? SFRAME_CFA_DEREF : SFRAME_SAME },
+	*rule = (struct unwind_rule) {
+		.cfa = { cfa, UNWIND_REG, info & SFRAME_ROW_SP ? UNWIND_REG_SP :
+								 UNWIND_REG_FP },
+		.ra = { sec->ra_off, UNWIND_CFA_DEREF },
+		.fp = { fp, saved ? UNWIND_CFA_DEREF : UNWIND_SAME },
 	};
 	return SFRAME_OK;
 }
 
 /* A control and an offset; @loc is as it was if that is what they say. */
 static enum sframe_status
-sframe_flex_loc(struct sframe_words *words, struct sframe_loc *loc)
+sframe_flex_loc(struct sframe_words *words, struct unwind_loc *loc)
 {
 	u32 ctl, reg;
 	bool deref;
@@ -755,37 +756,37 @@ sframe_flex_loc(struct sframe_words *words, struct sframe_loc *loc)
 	deref = ctl & SFRAME_CTL_DEREF;
 	loc->off = sframe_next_offset(words);
 	if (!(ctl & SFRAME_CTL_REG)) {
-		loc->where = deref ? SFRAME_CFA_DEREF : SFRAME_CFA;
+		loc->where = deref ? UNWIND_CFA_DEREF : UNWIND_CFA;
 		return SFRAME_OK;
 	}
 
 	reg = ctl >> SFRAME_CTL_REG_SHIFT;
-	if (reg >= SFRAME_NR_REGS)
+	if (reg >= UNWIND_NR_REGS)
 		return SFRAME_UNSUPPORTED;
-	loc->where = deref ? SFRAME_REG_DEREF : SFRAME_REG;
+	loc->where = deref ? UNWIND_REG_DEREF : UNWIND_REG;
 	loc->reg = reg;
 	return SFRAME_OK;
 }
 
 static enum sframe_status
 sframe_flex_row(const struct sframe_section *sec, struct sframe_words *words,
-		struct sframe_rule *rule)
+		struct unwind_rule *rule)
 {
 	enum sframe_status status;
 
 	/* What the row may leave out */
-	*rule = (struct sframe_rule) {
+	*rule = (struct unwind_rule) {
 		.ra.off = sec->ra_off,
-		.ra.where = SFRAME_CFA_DEREF,
+		.ra.where = UNWIND_CFA_DEREF,
 		.fp.off = sec->fp_off,
-		.fp.where = sec->fp_off ? SFRAME_CFA_DEREF : SFRAME_SAME,
+		.fp.where = sec->fp_off ? UNWIND_CFA_DEREF : UNWIND_SAME,
 	};
 
 	status = sframe_flex_loc(words, &rule->cfa);
 	if (status != SFRAME_OK)
 		return status;
 	/* Not relative to itself, and there is no default for it. */
-	if (rule->cfa.where != SFRAME_REG && rule->cfa.where != SFRAME_REG_DEREF)
+	if (rule->cfa.where != UNWIND_REG && rule->cfa.where != UNWIND_REG_DEREF)
 		return SFRAME_BAD_ROW;
 
 	status = sframe_flex_loc(words, &rule->ra);
@@ -801,13 +802,13 @@ sframe_flex_row(const struct sframe_section *sec, struct sframe_words *words,
 static enum sframe_status
 sframe_decode_row(const struct sframe_section *sec,
 		  u16 func_info, const struct sframe_row *row,
-		  struct sframe_rule *rule)
+		  struct unwind_rule *rule)
 {
 	unsigned int code = SFRAME_ROW_CODE(row->info);
 	enum sframe_status status;
 	struct sframe_words words;
 
-	/* Words of no size would be looked for behind @row. */
+	/* Words of no size would be looked for after the end of @row. */
 	code = array_index_nospec(code, SFRAME_ROW_CODE_NONE);
 	if (row->info & SFRAME_ROW_MANGLED_RA)
 		return SFRAME_BAD_ROW;
@@ -841,7 +842,7 @@ static __always_inline u64
 sframe_row_word(const struct sframe_section *sec,
 		const struct sframe_func *func, const struct sframe_row *row)
 {
-	u64 words = row->words[0], word = SFRAME_WORD_VALID;
+	u64 words = row->words[0];
 	s32 cfa, fp = 0;
 
 	if (!sec->plain || func->info > SFRAME_MAX_ROW_TYPE)
@@ -874,11 +875,9 @@ sframe_row_word(const struct sframe_section *sec,
 	}
 
 	/* 0 would stand for "in its register". */
-	if (fp != (s16)fp || (!fp && SFRAME_ROW_WORDS(row->info) == 2))
+	if (!fp && SFRAME_ROW_WORDS(row->info) == 2)
 		return 0;
-	if (!(row->info & SFRAME_ROW_SP))
-		word |= SFRAME_WORD_USE_FP;
-	return word | (u64)(u16)fp << 16 | (u64)(u32)cfa << 32;
+	return unwind_word_make(!(row->info & SFRAME_ROW_SP), cfa, fp);
 }
 
 /* Does the decoder know all about functions like this one? */
@@ -899,21 +898,21 @@ sframe_check_func(const struct sframe_section *sec,
 
 /* In a window: what version 3 has in front of the rows. */
 static __always_inline enum sframe_status
-sframe_get_attr(const int how, const struct sframe_buf *buf,
-		struct sframe_rows *rows, struct sframe_func *func)
+sframe_get_attr(const struct sframe_cursor *c, struct sframe_rows *rows,
+		struct sframe_func *func)
 {
 	u64 attr;
 
 	if (rows->end - rows->at < SFRAME_V3_ATTR_LEN)
 		return SFRAME_BAD_FUNC_ROWS;
-	if (!sframe_get(how, buf, rows->at, 4, &attr))
+	if (!sframe_get(c, rows->at, 4, &attr))
 		return SFRAME_FAULT;
 
 	func->num_rows = (u16)attr;
 	func->info = attr >> 16;
 	/* Of use to few of them */
 	if (unlikely(func->info & SFRAME_INFO_PCMASK)) {
-		if (!sframe_get(how, buf, rows->at + 4, 1, &attr))
+		if (!sframe_get(c, rows->at + 4, 1, &attr))
 			return SFRAME_FAULT;
 		func->rep_size = attr;
 	}
@@ -923,10 +922,10 @@ sframe_get_attr(const int how, const struct sframe_buf *buf,
 
 /* Of the function found, the row that applies at @off, in one window. */
 static __always_inline enum sframe_status
-sframe_read_row(const struct sframe_section *sec, const int how,
-		const struct sframe_buf *buf, struct sframe_func *func,
-		u32 off, struct sframe_row *row, unsigned int *budget)
+sframe_read_row(const struct sframe_cursor *c, struct sframe_func *func,
+		u32 off, struct sframe_row *row)
 {
+	const struct sframe_section *sec = c->sec;
 	enum sframe_status status = SFRAME_OK;
 	struct sframe_rows rows;
 
@@ -935,89 +934,91 @@ sframe_read_row(const struct sframe_section *sec, const int how,
 	rows.at = sec->fres + func->rows_off;
 	rows.end = sec->fres + sec->fre_len;
 
-	sframe_begin(how);
+	sframe_begin(c);
 	if (sec->version != 2)
-		status = sframe_get_attr(how, buf, &rows, func);
+		status = sframe_get_attr(c, &rows, func);
 
 	/* Nothing special about most functions */
 	if (unlikely(status == SFRAME_OK && func->info > SFRAME_MAX_ROW_TYPE)) {
-		sframe_end(how);
+		sframe_end(c);
 		status = sframe_check_func(sec, func);
 		if (status == SFRAME_OK && func->info & SFRAME_INFO_PCMASK)
 			off %= func->rep_size;
-		sframe_begin(how);
+		sframe_begin(c);
 	}
 	if (status == SFRAME_OK)
-		status = sframe_find_row(how, buf, &rows, func, off, row,
-					 budget);
-	sframe_end(how);
+		status = sframe_find_row(c, &rows, func, off, row);
+	sframe_end(c);
 
 	return status;
 }
 
-/* What applies at @off in @func, whose index entry has been read. */
+/* The rule that applies at ip in @func, whose index entry has been read. */
 static __always_inline enum sframe_status
-sframe_find_rule(const struct sframe_section *sec, const int how,
-		 const struct sframe_buf *buf, struct sframe_func *func,
-		 u32 off, struct sframe_rule *rule, unsigned int *budget)
+sframe_find_rule(const struct sframe_cursor *c, struct sframe_func *func,
+		 struct unwind_rule *rule)
 {
 	struct sframe_row row __uninitialized;
 	enum sframe_status status;
 
-	status = sframe_read_row(sec, how, buf, func, off, &row, budget);
+	status = sframe_read_row(c, func, c->ip - func->start, &row);
 	if (status == SFRAME_OK) {
-		rule->word = sframe_row_word(sec, func, &row);
+		rule->word = sframe_row_word(c->sec, func, &row);
 		if (likely(rule->word))
 			return SFRAME_OK;
-		status = sframe_decode_row(sec, func->info, &row, rule);
-	} else if (status == SFRAME_NONE && !func->num_rows &&
-		   sec->version != 2 && !(func->info & SFRAME_INFO_TYPE)) {
+		status = sframe_decode_row(c->sec, func->info, &row, rule);
+	} else if (status == SFRAME_NO_ROW && !func->num_rows &&
+		   c->sec->version != 2 && !(func->info & SFRAME_INFO_TYPE)) {
 		sframe_outermost_rule(rule);
 		status = SFRAME_OK;
 	}
 
 	if (status == SFRAME_OK)
-		sframe_rule_pack(rule, &rule->word);
+		unwind_rule_pack(rule);
 	return status;
 }
 
-/* Each of the four is a search of its own, without a test for which. */
+/* Each of the four kinds of an index is searched without a test for which. */
 static __always_inline enum sframe_status
-sframe_find_func_any(const struct sframe_section *sec, const int how,
-		     const struct sframe_buf *buf, u64 ip,
-		     struct sframe_func *func, unsigned int *budget)
+sframe_find_func_any(const struct sframe_section *sec,
+		     const struct sframe_buf *buf, u64 ip, unsigned int *budget,
+		     const unsigned int how, struct sframe_func *func)
 {
-	if (sec->version == 2 && sec->pcrel)
-		return sframe_find_func(sec, how | SFRAME_REL, buf, ip, func,
-					budget);
+	const struct sframe_cursor v2 = { sec, buf, ip, budget, how };
+	const struct sframe_cursor v2_rel = { sec, buf, ip, budget,
+					      how | SFRAME_REL };
+	const struct sframe_cursor v3 = { sec, buf, ip, budget,
+					  how | SFRAME_V3 };
+	const struct sframe_cursor v3_rel = { sec, buf, ip, budget,
+					      how | SFRAME_V3 | SFRAME_REL };
+
 	if (sec->version == 2)
-		return sframe_find_func(sec, how, buf, ip, func, budget);
-	if (sec->pcrel)
-		return sframe_find_func(sec, how | SFRAME_V3 | SFRAME_REL, buf,
-					ip, func, budget);
-	return sframe_find_func(sec, how | SFRAME_V3, buf, ip, func, budget);
+		return sec->pcrel ? sframe_find_func(&v2_rel, func) :
+				    sframe_find_func(&v2, func);
+	return sec->pcrel ? sframe_find_func(&v3_rel, func) :
+			    sframe_find_func(&v3, func);
 }
 
 static __always_inline enum sframe_status
-sframe_find(const struct sframe_section *sec, const int how,
-	    const struct sframe_buf *buf, u64 ip, struct sframe_rule *rule,
-	    unsigned int *budget)
+sframe_find(const struct sframe_section *sec, const struct sframe_buf *buf,
+	    u64 ip, unsigned int *budget, const unsigned int how,
+	    struct unwind_rule *rule)
 {
-	enum sframe_status status;
+	const struct sframe_cursor c = { sec, buf, ip, budget, how };
 	struct sframe_func func = { };
+	enum sframe_status status;
 
 	if (!sec->num_fdes || ip < sec->text_start || ip >= sec->text_end)
-		return SFRAME_NONE;
+		return SFRAME_NO_ROW;
 
-	status = sframe_find_func_any(sec, how, buf, ip, &func, budget);
+	status = sframe_find_func_any(sec, buf, ip, budget, how, &func);
 	if (status != SFRAME_OK)
 		return status;
 	/* It covers @ip, which is in the code. */
 	if (func.start < sec->text_start)
 		return SFRAME_BAD_FUNC_RANGE;
 
-	return sframe_find_rule(sec, how, buf, &func, ip - func.start, rule,
-				budget);
+	return sframe_find_rule(&c, &func, rule);
 }
 
 #ifdef __KERNEL__
@@ -1036,7 +1037,9 @@ sframe_find(const struct sframe_section *sec, const int how,
  */
 enum sframe_status sframe_open_user(struct sframe_section *sec)
 {
-	return sframe_open(sec, SFRAME_USER, NULL);
+	const struct sframe_cursor c = { .how = SFRAME_USER };
+
+	return sframe_open(sec, &c);
 }
 
 /**
@@ -1050,34 +1053,36 @@ enum sframe_status sframe_open_user(struct sframe_section *sec)
  * Return: SFRAME_OK, or why there is no rule, see enum sframe_status.
  */
 enum sframe_status sframe_find_user(const struct sframe_section *sec, u64 ip,
-				    struct sframe_rule *rule,
+				    struct unwind_rule *rule,
 				    unsigned int *budget)
 {
-	return sframe_find(sec, SFRAME_USER, NULL, ip, rule, budget);
+	return sframe_find(sec, NULL, ip, budget, SFRAME_USER, rule);
 }
 
 #endif
 
-#if !defined(__KERNEL__) || IS_ENABLED(CONFIG_KUNIT)
+#if !defined(__KERNEL__) || IS_ENABLED(CONFIG_UNWIND_SFRAME_KUNIT_TEST)
 
 /* As their user memory relatives, for @buf. All of the rule is filled in. */
 enum sframe_status sframe_open_buf(struct sframe_section *sec,
 				   const struct sframe_buf *buf)
 {
-	return sframe_open(sec, 0, buf);
+	const struct sframe_cursor c = { .buf = buf };
+
+	return sframe_open(sec, &c);
 }
 EXPORT_SYMBOL_IF_KUNIT(sframe_open_buf);
 
 enum sframe_status sframe_find_buf(const struct sframe_section *sec, u64 ip,
-				   struct sframe_rule *rule,
+				   struct unwind_rule *rule,
 				   unsigned int *budget,
 				   const struct sframe_buf *buf)
 {
 	enum sframe_status status;
 
-	status = sframe_find(sec, 0, buf, ip, rule, budget);
+	status = sframe_find(sec, buf, ip, budget, 0, rule);
 	if (status == SFRAME_OK)
-		sframe_rule_unpack(rule);
+		unwind_rule_unpack(rule);
 	return status;
 }
 EXPORT_SYMBOL_IF_KUNIT(sframe_find_buf);
@@ -1086,7 +1091,7 @@ EXPORT_SYMBOL_IF_KUNIT(sframe_find_buf);
 
 static const char * const sframe_status_texts[SFRAME_NR_STATUS] = {
 	[SFRAME_OK]		 = "found",
-	[SFRAME_NONE]		 = "no row for the address",
+	[SFRAME_NO_ROW]		 = "no row for the address",
 	[SFRAME_UNSUPPORTED]	 = "function of an unknown kind",
 	[SFRAME_FAULT]		 = "not readable now",
 	[SFRAME_BUDGET]		 = "too many rows",
@@ -1121,41 +1126,3 @@ const char *sframe_status_text(enum sframe_status status)
 	return sframe_status_texts[status];
 }
 EXPORT_SYMBOL_IF_KUNIT(sframe_status_text);
-
-/**
- * sframe_rule_pack - Express an ordinary rule in one word
- * @rule:	The rule
- * @word:	The word, see SFRAME_WORD_VALID
- *
- * Return: false if the rule has something that the word has no room for.
- */
-bool sframe_rule_pack(const struct sframe_rule *rule, u64 *word)
-{
-	u64 bits = SFRAME_WORD_VALID;
-
-	if (rule->outermost) {
-		*word = bits | SFRAME_WORD_OUTERMOST;
-		return true;
-	}
-	if (rule->signal || rule->cfa.where != SFRAME_REG ||
-	    rule->ra.where != SFRAME_CFA_DEREF || rule->ra.off != -8)
-		return false;
-
-	if (rule->cfa.reg == SFRAME_REG_FP)
-		bits |= SFRAME_WORD_USE_FP;
-	else if (rule->cfa.reg != SFRAME_REG_SP)
-		return false;
-
-	if (rule->fp.where == SFRAME_CFA_DEREF) {
-		/* 0 stands for "in its register", and is the caller's stack. */
-		if (!rule->fp.off || rule->fp.off != (s16)rule->fp.off)
-			return false;
-		bits |= (u64)(u16)rule->fp.off << 16;
-	} else if (rule->fp.where != SFRAME_SAME) {
-		return false;
-	}
-
-	*word = bits | (u64)(u32)rule->cfa.off << 32;
-	return true;
-}
-EXPORT_SYMBOL_IF_KUNIT(sframe_rule_pack);

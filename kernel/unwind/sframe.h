@@ -20,11 +20,8 @@
  * to the caller: it passes a budget, SFRAME_MAX_ROWS_TRACE is meant for that.
  */
 
-#ifdef __KERNEL__
 #include <linux/types.h>
-#else
-#include "sframe_shim.h"
-#endif
+#include <linux/unwind_rule.h>
 
 /* Rows that one lookup looks at. What compilers make has some dozens at most. */
 #define SFRAME_MAX_ROWS		8192
@@ -35,19 +32,13 @@
 /* Functions that one lookup steps back over: empty, or with the same start. */
 #define SFRAME_MAX_BACK		64
 
-/* DWARF numbers of the registers that ordinary rules are based on */
-#define SFRAME_REG_FP		6
-#define SFRAME_REG_SP		7
-/* General purpose registers are 0 to 15. */
-#define SFRAME_NR_REGS		16
-
 /**
  * struct sframe_section - A table, and what its header says
  * @start:	Address of the header
- * @end:	Behind the last byte of the memory that the table may occupy; the
+ * @end:	The end (exclusive) of the memory that the table may occupy; the
  *		table itself may be shorter
  * @text_start:	First byte of the code that the table may be asked for
- * @text_end:	Behind the last byte of it
+ * @text_end:	The end of it (exclusive)
  * @fdes:	Address of the function index
  * @fres:	Address of the rows
  * @step:	Length of the largest part of the index that has as many entries
@@ -87,7 +78,7 @@ struct sframe_section {
 /**
  * enum sframe_status - What came of reading a table
  * @SFRAME_OK:			There is an answer
- * @SFRAME_NONE:		No row covers the address
+ * @SFRAME_NO_ROW:		No row covers the address
  * @SFRAME_UNSUPPORTED:		The function has a property that the format has
  *				left for later; others may do without it
  * @SFRAME_FAULT:		The table could not be read just now, or is no
@@ -112,11 +103,12 @@ struct sframe_section {
  * @SFRAME_BAD_ROW:		A row that makes no sense
  * @SFRAME_NR_STATUS:		Number of values
  *
- * SFRAME_BAD_* say that the table is not worth another lookup.
+ * For other functions of the table, the values from SFRAME_BAD_FUNC_RANGE on say
+ * nothing.
  */
 enum sframe_status {
 	SFRAME_OK,
-	SFRAME_NONE,
+	SFRAME_NO_ROW,
 	SFRAME_UNSUPPORTED,
 	SFRAME_FAULT,
 	SFRAME_BUDGET,
@@ -139,63 +131,11 @@ enum sframe_status {
 	SFRAME_NR_STATUS,
 };
 
-static inline bool sframe_is_bad(enum sframe_status status)
+/* Is the table not worth another lookup? */
+static inline bool sframe_is_bad_table(enum sframe_status status)
 {
-	return status >= SFRAME_BAD_BOUNDS;
+	return status >= SFRAME_BAD_BOUNDS && status < SFRAME_BAD_FUNC_RANGE;
 }
-
-/**
- * enum sframe_where - Where a value of the calling frame is
- * @SFRAME_UNDEFINED:	Nowhere
- * @SFRAME_SAME:	Still in its register
- * @SFRAME_REG:		It is register + offset
- * @SFRAME_REG_DEREF:	In memory at register + offset
- * @SFRAME_CFA:		It is CFA + offset
- * @SFRAME_CFA_DEREF:	In memory at CFA + offset
- */
-enum sframe_where {
-	SFRAME_UNDEFINED,
-	SFRAME_SAME,
-	SFRAME_REG,
-	SFRAME_REG_DEREF,
-	SFRAME_CFA,
-	SFRAME_CFA_DEREF,
-};
-
-/**
- * struct sframe_loc - Place of one value
- * @off:	Offset; 0 if @where has none
- * @where:	enum sframe_where
- * @reg:	DWARF number, less than SFRAME_NR_REGS; 0 if @where has none
- */
-struct sframe_loc {
-	s32	off;
-	u8	where;
-	u8	reg;
-};
-
-/**
- * struct sframe_rule - How to get from a frame to its caller
- * @cfa:	Canonical frame address, which is the caller's SP. SFRAME_REG or
- *		SFRAME_REG_DEREF
- * @ra:		Return address, never SFRAME_SAME or SFRAME_UNDEFINED
- * @fp:		Caller's frame pointer, never SFRAME_UNDEFINED
- * @outermost:	There is no caller; the three above are SFRAME_UNDEFINED
- * @signal:	The frame was made by a signal: the return address is not one of
- *		a call but where the caller was interrupted
- * @word:	The rule as sframe_rule_pack() makes it. If it is not 0, the
- *		others need not be set; see sframe_rule_unpack()
- *
- * Values of registers other than SP and FP are known in the topmost frame only.
- */
-struct sframe_rule {
-	struct sframe_loc	cfa;
-	struct sframe_loc	ra;
-	struct sframe_loc	fp;
-	bool			outermost;
-	bool			signal;
-	u64			word;
-};
 
 /**
  * struct sframe_buf - Bytes that stand for user memory
@@ -211,67 +151,16 @@ struct sframe_buf {
 
 enum sframe_status sframe_open_user(struct sframe_section *sec);
 enum sframe_status sframe_find_user(const struct sframe_section *sec, u64 ip,
-				    struct sframe_rule *rule,
+				    struct unwind_rule *rule,
 				    unsigned int *budget);
 
 enum sframe_status sframe_open_buf(struct sframe_section *sec,
 				   const struct sframe_buf *buf);
 enum sframe_status sframe_find_buf(const struct sframe_section *sec, u64 ip,
-				   struct sframe_rule *rule,
+				   struct unwind_rule *rule,
 				   unsigned int *budget,
 				   const struct sframe_buf *buf);
 
 const char *sframe_status_text(enum sframe_status status);
-
-/*
- * An ordinary rule in one word, for caches: CFA = SP or FP + offset, return
- * address at CFA - 8, caller's FP in its register or at CFA + offset. Words
- * are never 0.
- *
- *	bit 0		set
- *	bit 1		SFRAME_WORD_OUTERMOST: nothing else counts
- *	bit 2		SFRAME_WORD_USE_FP: CFA is based on the FP, not the SP
- *	bits 16-31	offset of the FP's slot, signed; 0 if in its register
- *	bits 32-63	offset of the CFA, signed
- */
-#define SFRAME_WORD_VALID	0x1ULL
-#define SFRAME_WORD_OUTERMOST	0x2ULL
-#define SFRAME_WORD_USE_FP	0x4ULL
-
-bool sframe_rule_pack(const struct sframe_rule *rule, u64 *word);
-
-static inline s32 sframe_word_cfa_off(u64 word)
-{
-	return (s32)(word >> 32);
-}
-
-static inline s32 sframe_word_fp_off(u64 word)
-{
-	return (s16)(word >> 16);
-}
-
-/**
- * sframe_rule_unpack - Fill in a rule of which maybe nothing is set but the word
- * @rule:	The rule
- */
-static inline void sframe_rule_unpack(struct sframe_rule *rule)
-{
-	u64 word = rule->word;
-
-	if (!word)
-		return;
-	*rule = (struct sframe_rule) { .word = word };
-	rule->outermost = word & SFRAME_WORD_OUTERMOST;
-	if (rule->outermost)
-		return;
-
-	rule->cfa.off = sframe_word_cfa_off(word);
-	rule->cfa.where = SFRAME_REG;
-	rule->cfa.reg = word & SFRAME_WORD_USE_FP ? SFRAME_REG_FP : SFRAME_REG_SP;
-	rule->ra.off = -8;
-	rule->ra.where = SFRAME_CFA_DEREF;
-	rule->fp.off = sframe_word_fp_off(word);
-	rule->fp.where = rule->fp.off ? SFRAME_CFA_DEREF : SFRAME_SAME;
-}
 
 #endif /* _KERNEL_UNWIND_SFRAME_H */

@@ -7,10 +7,11 @@
  * So nothing is locked while they are read, and the mappings may change under
  * us. That does not matter for the headers, which are not to be trusted anyway,
  * but the result must not be kept for other mappings than it was found for: a
- * struct sframe_probe tells whether some of them was unmapped.
+ * struct sframe_search tells whether some of them was unmapped.
  *
  * "There is no table" is a result as good as a table, and is remembered until
- * the mapping goes. "Could not be read just now" is not.
+ * the mapping goes. What cannot be read although page faults are possible is
+ * remembered for a second.
  */
 
 #include <linux/elf.h>
@@ -20,12 +21,12 @@
 #include <linux/mmap_lock.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
-#include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include <asm/sframe.h>
 
-#include "sframe_sections.h"
+#include "sframe_mm.h"
+#include "user.h"
 
 /* Program headers of a file. Linkers make about a dozen. */
 #define SFRAME_MAX_PHDRS	64
@@ -36,13 +37,16 @@
 /* Mappings that may have the headers, the nearest is tried first. */
 #define SFRAME_MAX_HEADERS	4
 
+/* Looking at device memory can have effects. */
+#define SFRAME_NO_MEMORY	(VM_IO | VM_PFNMAP)
+
 /**
  * struct sframe_image - The mapping that has an address, and its file's headers
  * @sm:		Store that the search is for
- * @probe:	Tells whether something of all this was unmapped
+ * @search:	Tells whether something of all this was unmapped
  * @pc:		The address
  * @start:	First byte of the mapping
- * @end:	Behind the last one
+ * @end:	The end of it (exclusive)
  * @pgoff:	Page of the file that is mapped there
  * @inode:	Of the file. Never followed, compared with the mmap lock held only
  * @nr_headers:	Number of mappings of the same file that start with its headers
@@ -52,7 +56,7 @@
  */
 struct sframe_image {
 	struct sframe_mm	*sm;
-	struct sframe_probe	probe;
+	struct sframe_search	search;
 	unsigned long		pc;
 	unsigned long		start;
 	unsigned long		end;
@@ -83,7 +87,8 @@ static void find_headers(struct sframe_image *image,
 	vma = vma_next(&vmi);
 	for (steps = 0; vma && steps < SFRAME_MAX_STEPS; steps++) {
 		if (vma->vm_file && file_inode(vma->vm_file) == image->inode &&
-		    !vma->vm_pgoff && (vma->vm_flags & VM_READ)) {
+		    !vma->vm_pgoff && (vma->vm_flags & VM_READ) &&
+		    !(vma->vm_flags & SFRAME_NO_MEMORY)) {
 			unsigned int i = image->nr_headers++;
 
 			image->headers[i] = vma->vm_start;
@@ -121,8 +126,7 @@ static const char *note_mapping(struct sframe_image *image,
 	image->is_vdso = false;
 	if (!vma->vm_file)
 		return "no file";
-	/* To look at device memory can have effects. */
-	if (vma->vm_flags & (VM_IO | VM_PFNMAP))
+	if (vma->vm_flags & SFRAME_NO_MEMORY)
 		return "device memory";
 
 	image->inode = file_inode(vma->vm_file);
@@ -154,15 +158,23 @@ static bool check_ehdr(const struct elf64_hdr *ehdr)
 	       ehdr->e_phnum && ehdr->e_phnum <= SFRAME_MAX_PHDRS;
 }
 
+/* Where the program headers are */
+struct sframe_phdrs {
+	unsigned long	addr;
+	unsigned int	nr;
+};
+
 /*
- * Read the program headers of the mapping of @len bytes at @addr. Returns how
- * many there are, 0 if it is no ELF file that can be understood, or -EFAULT.
+ * Find the program headers in the mapping of @len bytes at @addr; none of them if
+ * it is no ELF file that can be understood. Returns 0 or -EFAULT.
  */
-static int read_phdrs(unsigned long addr, unsigned long len, struct elf64_phdr *phdrs)
+static int find_phdrs(unsigned long addr, unsigned long len,
+		      struct sframe_phdrs *phdrs)
 {
 	unsigned long size;
 	struct elf64_hdr ehdr;
 
+	phdrs->nr = 0;
 	if (len < sizeof(ehdr))
 		return 0;
 	if (copy_from_user(&ehdr, (void __user *)addr, sizeof(ehdr)))
@@ -170,39 +182,55 @@ static int read_phdrs(unsigned long addr, unsigned long len, struct elf64_phdr *
 	if (!check_ehdr(&ehdr))
 		return 0;
 
-	size = ehdr.e_phnum * sizeof(*phdrs);
+	size = ehdr.e_phnum * sizeof(struct elf64_phdr);
 	if (ehdr.e_phoff > len || size > len - ehdr.e_phoff)
 		return 0;
-	if (copy_from_user(phdrs, (void __user *)(addr + ehdr.e_phoff), size))
-		return -EFAULT;
-	return ehdr.e_phnum;
+	phdrs->addr = addr + ehdr.e_phoff;
+	phdrs->nr = ehdr.e_phnum;
+	return 0;
 }
 
-/*
- * How far above its own addresses is the file mapped, if its first byte is at
- * @addr? Two segments with the first byte would be two answers.
- */
-static const char *find_bias(const struct elf64_phdr *phdrs, int nr,
-			     unsigned long addr, unsigned long *bias)
+static bool read_phdr(const struct sframe_phdrs *phdrs, unsigned int i,
+		      struct elf64_phdr *phdr)
 {
-	const struct elf64_phdr *first = NULL;
-	int i;
+	return !copy_from_user(phdr, (void __user *)(phdrs->addr + i * sizeof(*phdr)),
+			       sizeof(*phdr));
+}
 
-	for (i = 0; i < nr; i++) {
-		if (phdrs[i].p_type != PT_LOAD || phdrs[i].p_offset ||
-		    !phdrs[i].p_filesz)
+#define SFRAME_NOT_READABLE	ERR_PTR(-EFAULT)
+
+/*
+ * The first pass. How far above its own addresses is the file mapped, if its
+ * first byte is at @addr? Two segments with the first byte would be two answers.
+ * And which header names the table?
+ */
+static const char *find_bias(const struct sframe_phdrs *phdrs,
+			     unsigned long addr, unsigned long *bias,
+			     struct elf64_phdr *table)
+{
+	bool has_first = false;
+	struct elf64_phdr phdr;
+	unsigned int i;
+
+	table->p_type = PT_NULL;
+	for (i = 0; i < phdrs->nr; i++) {
+		if (!read_phdr(phdrs, i, &phdr))
+			return SFRAME_NOT_READABLE;
+		if (phdr.p_type == PT_GNU_SFRAME) {
+			if (table->p_type != PT_NULL)
+				return "several tables";
+			*table = phdr;
+		}
+		if (phdr.p_type != PT_LOAD || phdr.p_offset || !phdr.p_filesz)
 			continue;
-		if (first)
+		if (has_first)
 			return "ELF headers in several segments";
-		first = &phdrs[i];
+		if (!PAGE_ALIGNED(phdr.p_vaddr))
+			return "ELF segment not aligned";
+		has_first = true;
+		*bias = addr - phdr.p_vaddr;
 	}
-	if (!first)
-		return "ELF headers in no segment";
-	if (!PAGE_ALIGNED(first->p_vaddr))
-		return "ELF segment not aligned";
-
-	*bias = addr - first->p_vaddr;
-	return NULL;
+	return has_first ? NULL : "ELF headers in no segment";
 }
 
 /* Does the file's segment explain that @image has this page of it there? */
@@ -222,256 +250,256 @@ static bool segment_has(const struct sframe_image *image,
 }
 
 /*
- * Set the code range of @entry, and the text range of the table, to the segment
- * with the address that was asked for. Others have entries of their own.
+ * The second pass. Set the code range of @entry, and the text range of the
+ * table, to the segment with the address that was asked for; others have entries
+ * of their own. Set the memory of the table.
  */
-static const char *find_text(const struct sframe_image *image,
-			     const struct elf64_phdr *phdrs, int nr,
-			     unsigned long bias, struct sframe_entry *entry)
+static const char *find_segments(const struct sframe_image *image,
+				 const struct sframe_phdrs *phdrs,
+				 unsigned long bias,
+				 const struct elf64_phdr *table,
+				 struct sframe_entry *entry)
 {
-	unsigned long start, end;
-	int i;
+	unsigned long table_start = 0, table_end = 0, start, end;
+	bool has_text = false, has_table = false;
+	struct elf64_phdr phdr;
+	unsigned int i;
 
-	for (i = 0; i < nr; i++) {
-		if (phdrs[i].p_type != PT_LOAD || !(phdrs[i].p_flags & PF_X))
-			continue;
-		if (!segment_range(&phdrs[i], bias, &start, &end))
-			return "ELF segment out of range";
-		if (!segment_has(image, &phdrs[i], start, end))
-			continue;
-
-		entry->start = start & PAGE_MASK;
-		entry->end = PAGE_ALIGN(end);
-		entry->sec.text_start = start;
-		entry->sec.text_end = end;
-		return NULL;
-	}
-	return "not mapped as the ELF headers say";
-}
-
-/* Set the memory of the table. */
-static const char *find_table(const struct elf64_phdr *phdrs, int nr,
-			      unsigned long bias, struct sframe_entry *entry)
-{
-	unsigned long start, end, load_start, load_end;
-	const struct elf64_phdr *table = NULL;
-	int i;
-
-	for (i = 0; i < nr; i++) {
-		if (phdrs[i].p_type != PT_GNU_SFRAME)
-			continue;
-		if (table)
-			return "several tables";
-		table = &phdrs[i];
-	}
-	if (!table)
-		return "no table";
-	if (!segment_range(table, bias, &start, &end))
+	if (table->p_type != PT_NULL &&
+	    !segment_range(table, bias, &table_start, &table_end))
 		return "table out of range";
 
-	for (i = 0; i < nr; i++) {
-		if (phdrs[i].p_type != PT_LOAD ||
-		    !segment_range(&phdrs[i], bias, &load_start, &load_end))
+	for (i = 0; i < phdrs->nr; i++) {
+		if (!read_phdr(phdrs, i, &phdr))
+			return SFRAME_NOT_READABLE;
+		if (phdr.p_type != PT_LOAD)
 			continue;
-		if (start < load_start || start >= load_end)
+		if (!segment_range(&phdr, bias, &start, &end)) {
+			if (phdr.p_flags & PF_X)
+				return "ELF segment out of range";
 			continue;
+		}
 
-		/* Linkers make it longer than the table; the header counts. */
-		entry->sec.start = start;
-		entry->sec.end = min3(end, load_end, start + SFRAME_MAX_TABLE);
-		return NULL;
+		if (!has_text && (phdr.p_flags & PF_X) &&
+		    segment_has(image, &phdr, start, end)) {
+			has_text = true;
+			entry->start = start & PAGE_MASK;
+			entry->end = PAGE_ALIGN(end);
+			entry->sec.text_start = start;
+			entry->sec.text_end = end;
+		}
+		if (!has_table && table_start >= start && table_start < end) {
+			has_table = true;
+			/* Linkers make it longer than the table; the header counts. */
+			entry->sec.start = table_start;
+			entry->sec.end = min3(table_end, end,
+					      table_start + SFRAME_MAX_TABLE);
+		}
 	}
-	return "table in no segment";
+
+	if (!has_text)
+		return "not mapped as the ELF headers say";
+	if (table->p_type == PT_NULL)
+		return "no table";
+	return has_table ? NULL : "table in no segment";
 }
 
 /*
  * Try one mapping for the headers. Returns the reason why it does not lead to a
- * table, NULL if it does, or an ERR_PTR(): -EFAULT if it does and the table
- * cannot be read, -EAGAIN if that cannot be told just now.
+ * table, NULL if it does, or SFRAME_NOT_READABLE.
  */
 static const char *try_headers(struct sframe_image *image,
-			       unsigned int which, struct elf64_phdr *phdrs,
-			       struct sframe_entry *entry)
+			       unsigned int which, struct sframe_entry *entry)
 {
+	struct sframe_phdrs phdrs;
 	enum sframe_status status;
+	struct elf64_phdr table;
 	const char *reason;
 	unsigned long bias;
-	int nr;
 
-	nr = read_phdrs(image->headers[which], image->lens[which], phdrs);
-	if (nr < 0)
-		return ERR_PTR(-EAGAIN);
-	if (!nr)
+	if (find_phdrs(image->headers[which], image->lens[which], &phdrs))
+		return SFRAME_NOT_READABLE;
+	if (!phdrs.nr)
 		return "no ELF headers";
 
-	reason = find_bias(phdrs, nr, image->headers[which], &bias);
+	reason = find_bias(&phdrs, image->headers[which], &bias, &table);
 	if (!reason)
-		reason = find_text(image, phdrs, nr, bias, entry);
-	if (!reason)
-		reason = find_table(phdrs, nr, bias, entry);
+		reason = find_segments(image, &phdrs, bias, &table, entry);
 	if (reason)
 		return reason;
 
-	sframe_probe_extend(image->sm, &image->probe, entry->sec.start,
-			    entry->sec.end);
+	sframe_search_extend(image->sm, &image->search, entry->sec.start,
+			     entry->sec.end);
 	status = sframe_open_user(&entry->sec);
 	if (status == SFRAME_FAULT)
-		return ERR_PTR(-EFAULT);
-	if (status != SFRAME_OK)
-		return sframe_status_text(status);
-	return NULL;
+		return SFRAME_NOT_READABLE;
+	return status == SFRAME_OK ? NULL : sframe_status_text(status);
 }
 
 /*
- * Fill in an entry for the mapping. The range may be larger than the mapping.
- * Returns 0, -EFAULT if there is a table that cannot be read, or another error
- * if that was not possible just now.
+ * Fill in an entry for the mapping; its range may be larger than the mapping.
+ * Returns as try_headers().
  */
-static int fill_entry(struct sframe_image *image, struct sframe_entry *entry)
+static const char *fill_entry(struct sframe_image *image,
+			      struct sframe_entry *entry)
 {
 	const char *reason = "no ELF headers";
-	struct elf64_phdr *phdrs;
 	unsigned int i;
-
-	phdrs = kmalloc_array(SFRAME_MAX_PHDRS, sizeof(*phdrs), SFRAME_GFP);
-	if (!phdrs)
-		return -ENOMEM;
 
 	for (i = 0; i < image->nr_headers; i++) {
 		entry->start = 0;
 		entry->end = ULONG_MAX;
-		reason = try_headers(image, i, phdrs, entry);
+		reason = try_headers(image, i, entry);
 
 		/* The headers of this mapping's file: no others are better. */
 		if (IS_ERR_OR_NULL(reason) || entry->start)
 			break;
 	}
-	kfree(phdrs);
-
-	if (IS_ERR(reason))
-		return PTR_ERR(reason);
-	entry->reason = reason;
-	entry->has_table = !reason;
-	return 0;
+	return reason;
 }
 
-/* Put @entry into the store for what of its range @vma has. */
-static struct sframe_entry *insert_for_vma(struct sframe_mm *sm,
-					   struct sframe_entry *entry,
-					   struct sframe_probe *probe,
-					   struct vm_area_struct *vma,
-					   unsigned long pc)
+/*
+ * Can this be code? It need not be: a stack may say anything, and where the frame
+ * pointer ceases to be one, it does. So this is without the mmap lock, which
+ * another thread may hold for as long as a fork takes.
+ */
+static bool maybe_code(struct mm_struct *mm, unsigned long pc)
 {
-	entry->start = max(entry->start, vma->vm_start);
-	entry->end = min(entry->end, vma->vm_end);
-	return sframe_insert_found(sm, entry, probe, pc);
+	MA_STATE(mas, &mm->mm_mt, pc, pc);
+	struct vm_area_struct *vma;
+
+	/* Else mappings are freed without a grace period. */
+	if (!IS_ENABLED(CONFIG_PER_VMA_LOCK))
+		return true;
+
+	guard(rcu)();
+	vma = mas_walk(&mas);
+	return vma && (READ_ONCE(vma->vm_flags) & VM_EXEC);
 }
 
-/* An entry for a mapping that cannot have a table. mmap lock held. */
-static struct sframe_entry *insert_none(struct sframe_mm *sm,
-					struct vm_area_struct *vma,
-					unsigned long pc, const char *reason)
+/* Put an entry for what was found into the store. */
+static enum unwind_user_status
+insert_entry(struct sframe_image *image, const struct sframe_entry *found,
+	     struct sframe_entry **entry)
 {
-	struct sframe_entry *entry = sframe_entry_alloc(SFRAME_GFP);
+	struct sframe_entry *new;
 
-	if (!entry)
-		return NULL;
+	new = sframe_entry_alloc(SFRAME_GFP);
+	if (!new)
+		return UNWIND_USER_FAULT;
 
-	entry->end = ULONG_MAX;
-	entry->reason = reason;
-	return insert_for_vma(sm, entry, NULL, vma, pc);
+	new->sec = found->sec;
+	new->start = found->start;
+	new->end = found->end;
+	new->reason = found->reason;
+	new->retry = found->retry;
+	new->has_table = found->has_table;
+	*entry = sframe_insert_found(image->sm, new, &image->search, image->pc);
+	return *entry ? UNWIND_USER_FOUND : UNWIND_USER_FAULT;
 }
 
 /* The second half: without the lock read the headers, then take it again. */
-static struct sframe_entry *discover_unlocked(struct sframe_image *image)
+static enum unwind_user_status
+discover_unlocked(struct sframe_image *image, struct sframe_entry **entry,
+		  struct sframe_range *bare)
 {
+	enum unwind_user_status status = UNWIND_USER_NO_CODE;
 	struct mm_struct *mm = current->mm;
-	struct sframe_entry *entry, *ret = NULL;
+	struct sframe_entry found = { };
 	struct vm_area_struct *vma;
-	int err;
+	const char *reason;
 
-	entry = sframe_entry_alloc(SFRAME_GFP);
-	if (!entry)
-		return NULL;
-
-	err = fill_entry(image, entry);
-	if (err || !lock_mm(mm)) {
-		sframe_entry_put(entry);
-		return err == -EFAULT ? ERR_PTR(err) : NULL;
+	reason = fill_entry(image, &found);
+	if (IS_ERR(reason)) {
+		if (pagefault_disabled() || unwind_user_killed())
+			return UNWIND_USER_FAULT;
+		found.reason = "not readable";
+		found.retry = jiffies + SFRAME_RETRY;
 	}
+	found.has_table = !reason;
+	if (!lock_mm(mm))
+		return UNWIND_USER_FAULT;
 
 	/*
 	 * It is what was noted, or a part of that, and may be executable no
 	 * more. What takes its place does so with the mmap lock held for
-	 * writing, behind an unmapping that has told the probe: munmap()
+	 * writing, after an unmapping that has told the search: munmap()
 	 * downgrades the lock before it does, but keeps it until then.
 	 */
 	vma = vma_lookup(mm, image->pc);
-	if (vma && (vma->vm_flags & VM_EXEC))
-		ret = insert_for_vma(image->sm, entry, &image->probe, vma,
-				     image->pc);
-	else
-		sframe_entry_put(entry);
+	if (!vma || !(vma->vm_flags & VM_EXEC))
+		goto out;
 
+	found.start = max(found.start, vma->vm_start);
+	found.end = min(found.end, vma->vm_end);
+	if (IS_ERR_OR_NULL(reason)) {
+		status = insert_entry(image, &found, entry);
+	} else {
+		bare->start = found.start;
+		bare->end = found.end;
+		sframe_bare_insert(image->sm, bare, &image->search, image->pc,
+				   reason);
+		status = UNWIND_USER_NO_RULE;
+	}
+out:
 	mmap_read_unlock(mm);
-	return ret;
+	return status;
 }
 
 /**
  * sframe_discover - Find the table for an address by its mapping
- * @sm:		Store of current's mm, which has no entry for @pc
+ * @sm:		Store of current's mm, which knows nothing of @pc
  * @pc:		Address of code, or what a stack says is one
- * @start:	First byte of what could not be searched
- * @end:	Behind the last one
+ * @entry:	The entry for @pc, in the store, with a reference
+ * @bare:	Code with @pc that has no table; remembered if that is possible
  *
  * Context: Process context, may sleep. Takes the mmap lock for reading; not
  *	    while user memory is read, which may take any time but ends when the
  *	    task is killed.
- * Return: The entry for @pc, in the store, with a reference. NULL if it cannot
- *	   be told just now, or if @pc is not in executable memory; @start and
- *	   @end are valid then: there is no point in asking for another address
- *	   between them in the same walk. ERR_PTR(-EFAULT) if there is a table
- *	   that cannot be read.
+ * Return: UNWIND_USER_FOUND with @entry, whose table may have turned out to be
+ *	   of no use; UNWIND_USER_NO_RULE with @bare; UNWIND_USER_NO_CODE if @pc
+ *	   is not in executable memory; UNWIND_USER_FAULT if it cannot be told
+ *	   just now.
  */
-struct sframe_entry *sframe_discover(struct sframe_mm *sm, unsigned long pc,
-				     unsigned long *start, unsigned long *end)
+enum unwind_user_status
+sframe_discover(struct sframe_mm *sm, unsigned long pc,
+		struct sframe_entry **entry, struct sframe_range *bare)
 {
 	struct mm_struct *mm = current->mm;
 	struct sframe_image image = { .sm = sm, .pc = pc };
-	struct sframe_entry *entry;
+	enum unwind_user_status status;
 	struct vm_area_struct *vma;
 	const char *reason;
 
-	*start = pc & PAGE_MASK;
-	*end = *start + PAGE_SIZE;
-
+	if (!maybe_code(mm, pc))
+		return UNWIND_USER_NO_CODE;
 	if (!lock_mm(mm))
-		return NULL;
+		return UNWIND_USER_FAULT;
 
 	vma = vma_lookup(mm, pc);
 	if (!vma || !(vma->vm_flags & VM_EXEC)) {
 		mmap_read_unlock(mm);
-		return NULL;
+		return UNWIND_USER_NO_CODE;
 	}
-	*start = vma->vm_start;
-	*end = vma->vm_end;
 
 	reason = note_mapping(&image, vma);
 	if (reason) {
-		entry = insert_none(sm, vma, pc, reason);
+		bare->start = vma->vm_start;
+		bare->end = vma->vm_end;
+		sframe_bare_insert(sm, bare, NULL, pc, reason);
 		mmap_read_unlock(mm);
-		return entry;
+		return UNWIND_USER_NO_RULE;
 	}
 
 	/* The headers that were found last are the lowest. */
-	image.probe.start = min(image.start,
-				image.headers[image.nr_headers - 1]);
-	image.probe.end = image.end;
-	sframe_probe_begin(sm, &image.probe);
+	image.search.start = min(image.start,
+				 image.headers[image.nr_headers - 1]);
+	image.search.end = image.end;
+	sframe_search_begin(sm, &image.search);
 	mmap_read_unlock(mm);
 
-	entry = discover_unlocked(&image);
+	status = discover_unlocked(&image, entry, bare);
 
-	sframe_probe_end(sm, &image.probe);
-	return entry;
+	sframe_search_end(sm, &image.search);
+	return status;
 }

@@ -30,7 +30,40 @@
 
 #include <asm/unwind_user.h>
 
+#include "rule_cache.h"
 #include "user.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/unwind.h>
+
+/* Frames that are followed with user access enabled once. */
+#define UNWIND_USER_WINDOW	16
+
+/*
+ * Signal frames that one walk passes. Only there may the stack pointer move
+ * down, so it is this limit that keeps a walk from going in circles for as long
+ * as the trace has room.
+ */
+#define UNWIND_USER_MAX_SIGNALS	16
+
+/* An address that user space can execute, as opposed to one it can make up. */
+static __always_inline bool
+unwind_user_ip_valid(const struct unwind_user_state *state, unsigned long ip)
+{
+	return ip - 1 < state->max;
+}
+
+/* Is this return address other than it seems? */
+static __always_inline bool
+unwind_user_is_special(const struct unwind_user_state *state, unsigned long ip)
+{
+	/* No loop: a function call must not come of it. */
+	BUILD_BUG_ON(UNWIND_USER_SIGRETURNS != 4);
+
+	return ip == state->uretprobe || ip == state->sigreturn[0] ||
+	       ip == state->sigreturn[1] || ip == state->sigreturn[2] ||
+	       ip == state->sigreturn[3];
+}
 
 /* Offset in a segment to linear address; @base is not 0 for 32-bit code only. */
 static __always_inline unsigned long
@@ -42,106 +75,235 @@ unwind_user_linear(unsigned long base, unsigned long offset,
 	return offset;
 }
 
-static int unwind_user_read(const struct unwind_user_state *state,
-			    unsigned long sp, unsigned long *val)
+/* A frame on its way: what a window keeps in registers. */
+struct unwind_user_frame {
+	unsigned long	ip;
+	unsigned long	sp;
+	unsigned long	fp;
+};
+
+/*
+ * In a window: follow a pointer into the stack. Masking is the range check too:
+ * what is out of range becomes the end of user space, where nothing is mapped.
+ */
+static __always_inline const void __user *
+unwind_user_stack(const struct unwind_user_state *state, unsigned long addr,
+		  const unsigned int word_size)
 {
-	unsigned long addr;
+	addr = unwind_user_linear(state->sp_base, addr, word_size);
+	return mask_user_address((const void __user *)addr);
+}
 
-	addr = unwind_user_linear(state->sp_base, sp, state->word_size);
-	if (state->word_size == sizeof(u32)) {
-		u32 word;
+static __always_inline bool unwind_user_get(const void __user *from,
+					    unsigned long *val,
+					    const unsigned int word_size)
+{
+	if (word_size == sizeof(u32))
+		unsafe_get_user(*val, (const u32 __user *)from, fault);
+	else
+		unsafe_get_user(*val, (const u64 __user *)from, fault);
+	return true;
+fault:
+	return false;
+}
 
-		if (get_user(word, (u32 __user *)addr))
-			return -EFAULT;
-		*val = word;
-		return 0;
+/* Registers other than SP and FP are known where the task left user space. */
+static __always_inline bool
+unwind_user_reg(const struct unwind_user_state *state,
+		const struct unwind_user_frame *frame, unsigned int reg,
+		unsigned long *val)
+{
+	if (reg == UNWIND_REG_SP)
+		*val = frame->sp;
+	else if (reg == UNWIND_REG_FP)
+		*val = frame->fp;
+	else if (state->topmost && !state->signals)
+		*val = arch_unwind_user_reg(task_pt_regs(current), reg);
+	else
+		return false;
+	return true;
+}
+
+/*
+ * In a window: one value of a rule in its long form. @slot gets the address that
+ * it was read from, or 0.
+ */
+static __always_inline enum unwind_user_status
+unwind_user_value(const struct unwind_user_state *state,
+		  const struct unwind_user_frame *frame,
+		  const struct unwind_loc *loc, unsigned long cfa,
+		  unsigned long *val, unsigned long *slot)
+{
+	*slot = 0;
+	switch (loc->where) {
+	case UNWIND_SAME:
+		*val = frame->fp;
+		return UNWIND_USER_FOUND;
+	case UNWIND_CFA:
+	case UNWIND_CFA_DEREF:
+		*val = cfa;
+		break;
+	case UNWIND_REG:
+	case UNWIND_REG_DEREF:
+		if (!unwind_user_reg(state, frame, loc->reg, val))
+			return UNWIND_USER_UNKNOWN;
+		break;
+	default:
+		return UNWIND_USER_UNKNOWN;
 	}
 
-	return get_user(*val, (unsigned long __user *)addr);
+	*val += loc->off;
+	if (loc->where == UNWIND_CFA || loc->where == UNWIND_REG)
+		return UNWIND_USER_FOUND;
+
+	*slot = *val;
+	return unwind_user_get(unwind_user_stack(state, *val, sizeof(u64)), val,
+			       sizeof(u64)) ? UNWIND_USER_FOUND : UNWIND_USER_FAULT;
 }
 
-/**
- * unwind_user_to_caller - Move a state on to the caller of its frame
- * @state:	State
- * @cfa:	Caller's SP
- * @fp:		Caller's FP
- * @ra:		Return address, as it was found
- * @slot:	Where on the stack that was, 0 if it was not there
+/* Is @ip nothing but an address of the program? */
+static __always_inline bool
+unwind_user_plain_ip(const struct unwind_user_state *state, unsigned long ip)
+{
+	return unwind_user_ip_valid(state, ip) &&
+	       (likely(ip - state->special_min > state->special_len) ||
+		!unwind_user_is_special(state, ip));
+}
+
+/*
+ * In a window: move a frame to its caller, by @rule or, if that is NULL, by @word.
  *
- * Return: UNWIND_USER_FOUND, or why there is no such caller.
+ * The SP moves up with each step, so a stack with a loop ends the walk. What a
+ * caller has saved is above its SP, too. Where code is interrupted (@exact), only
+ * the return address need be: the FP may have been popped already.
+ *
+ * The frame stays as it is unless UNWIND_USER_FOUND is returned, or
+ * UNWIND_USER_ODD_IP, in which case unwind_user_check_ip() has to follow. @slot
+ * gets the address at which the IP was found, 0 if it was in a register.
  */
-enum unwind_user_status
-unwind_user_to_caller(struct unwind_user_state *state, unsigned long cfa,
-		      unsigned long fp, unsigned long ra, unsigned long slot)
+static __always_inline enum unwind_user_status
+unwind_user_apply(const struct unwind_user_state *state,
+		  struct unwind_user_frame *frame, u64 word,
+		  const struct unwind_rule *rule, const bool exact,
+		  const unsigned int word_size, unsigned long *slot)
 {
-	if (!ra)
-		return UNWIND_USER_END;
-
-	ra = unwind_user_linear(state->ip_base, ra, state->word_size);
-	if (ra == state->uretprobe)
-		ra = uprobe_orig_ret_addr(slot);
-	if (!ra || !unwind_user_ip_valid(ra))
-		return UNWIND_USER_CORRUPT;
-
-	state->ip = ra;
-	state->sp = cfa;
-	state->fp = fp;
-	state->topmost = false;
-	return UNWIND_USER_FOUND;
-}
-
-/* Move on to the caller of a frame that looks like @frame. */
-static enum unwind_user_status
-unwind_user_step(struct unwind_user_state *state,
-		 const struct unwind_user_frame *frame)
-{
-	unsigned long base = frame->use_fp ? state->fp : state->sp;
-	unsigned long cfa = base + frame->cfa_off;
-	unsigned long fp = state->fp;
-	unsigned long ra;
-
-	if (frame->use_fp && !base)
-		return UNWIND_USER_END;
-	if (base < state->sp || cfa <= state->sp)
-		return UNWIND_USER_CORRUPT;
-	if (cfa & (state->word_size - 1))
-		return UNWIND_USER_CORRUPT;
-
-	if (unwind_user_read(state, cfa + frame->ra_off, &ra))
-		return UNWIND_USER_FAULT;
-	if (frame->fp_off && unwind_user_read(state, cfa + frame->fp_off, &fp))
-		return UNWIND_USER_FAULT;
-
-	return unwind_user_to_caller(state, cfa, fp, ra, cfa + frame->ra_off);
-}
-
-static enum unwind_user_status
-unwind_user_next_fp(struct unwind_user_state *state)
-{
-	const int word_size = state->word_size;
-	const struct unwind_user_frame frame = {
-		.cfa_off	= 2 * word_size,
-		.ra_off		= -word_size,
-		.fp_off		= -2 * word_size,
-		.use_fp		= true,
-	};
-
-	state->type = UNWIND_USER_TYPE_FP;
-	return unwind_user_step(state, &frame);
-}
-
-static enum unwind_user_status
-unwind_user_next_topmost(struct unwind_user_state *state)
-{
-	struct unwind_user_frame frame;
+	unsigned long base, cfa, ip, fp_slot, fp = frame->fp;
+	unsigned int depth = word_size;
 	enum unwind_user_status status;
 
-	status = arch_unwind_user_topmost(state, &frame);
+	if (rule) {
+		if (rule->outermost)
+			return UNWIND_USER_END;
+		status = unwind_user_value(state, frame, &rule->cfa, 0, &cfa,
+					   slot);
+		if (status != UNWIND_USER_FOUND)
+			return status;
+		/* Nothing that is read below would tell. */
+		if (!cfa)
+			return UNWIND_USER_CORRUPT;
+		base = cfa;
+	} else {
+		if (word & (UNWIND_WORD_OUTERMOST | UNWIND_WORD_STOPS))
+			return word & UNWIND_WORD_OUTERMOST ?
+			       UNWIND_USER_END : unwind_word_depth(word);
+		base = word & UNWIND_WORD_USE_FP ? frame->fp : frame->sp;
+		cfa = base + unwind_word_cfa_off(word);
+		depth = unwind_word_depth(word);
+	}
+
+	/* A frame pointer of 0 is how the first function of a thread starts. */
+	if (cfa - (exact ? word_size : depth) < frame->sp ||
+	    cfa & (word_size - 1))
+		return base ? UNWIND_USER_CORRUPT : UNWIND_USER_END;
+
+	if (rule) {
+		status = unwind_user_value(state, frame, &rule->ra, cfa, &ip,
+					   slot);
+		if (status == UNWIND_USER_FOUND)
+			status = unwind_user_value(state, frame, &rule->fp, cfa,
+						   &fp, &fp_slot);
+		if (status != UNWIND_USER_FOUND)
+			return status;
+	} else {
+		const void __user *from;
+
+		from = unwind_user_stack(state, cfa - depth, word_size);
+		if (!unwind_user_get(from + depth - word_size, &ip, word_size))
+			return UNWIND_USER_FAULT;
+		if (depth != word_size && !unwind_user_get(from, &fp, word_size))
+			return UNWIND_USER_FAULT;
+		*slot = cfa - word_size;
+	}
+
+	/* 0 is the end, as above, whatever the code segment begins with. */
+	if (word_size == sizeof(u32) && ip)
+		ip = unwind_user_linear(state->ip_base, ip, word_size);
+
+	frame->ip = ip;
+	frame->sp = cfa;
+	frame->fp = fp;
+	return likely(unwind_user_plain_ip(state, ip)) ? UNWIND_USER_FOUND :
+							 UNWIND_USER_ODD_IP;
+}
+
+/*
+ * The closer look, after the window, at the IP of a caller and the slot that it
+ * was in. Returns the IP that counts, or 0 with the reason.
+ */
+static noinline unsigned long
+unwind_user_check_ip(const struct unwind_user_state *state, unsigned long ip,
+		     unsigned long slot, enum unwind_user_status *status)
+{
+	*status = UNWIND_USER_END;
+	if (!ip)
+		return 0;
+
+	if (ip == state->uretprobe)
+		ip = uprobe_orig_ret_addr(slot);
+	*status = UNWIND_USER_CORRUPT;
+	if (!unwind_user_ip_valid(state, ip))
+		return 0;
+
+	*status = UNWIND_USER_FOUND;
+	return ip;
+}
+
+static __always_inline void
+unwind_user_set_frame(struct unwind_user_state *state,
+		      const struct unwind_user_frame *frame)
+{
+	state->ip = frame->ip;
+	state->sp = frame->sp;
+	state->fp = frame->fp;
+}
+
+/* Move the state to the caller of its frame by a rule in its long form. */
+static noinline enum unwind_user_status
+unwind_user_long_step(struct unwind_user_state *state,
+		      const struct unwind_rule *rule)
+{
+	struct unwind_user_frame frame = { state->ip, state->sp, state->fp };
+	enum unwind_user_status status;
+	unsigned long slot;
+
+	masked_user_access_begin((const void __user *)frame.sp);
+	status = unwind_user_apply(state, &frame, 0, rule, state->topmost,
+				   sizeof(u64), &slot);
+	user_access_end();
+
+	if (status == UNWIND_USER_ODD_IP)
+		frame.ip = unwind_user_check_ip(state, frame.ip, slot, &status);
 	if (status != UNWIND_USER_FOUND)
 		return status;
 
-	state->type = UNWIND_USER_TYPE_ENTRY;
-	return unwind_user_step(state, &frame);
+	/* What a signal frame leads to was interrupted, not called. */
+	state->topmost = rule->signal;
+	if (state->topmost && ++state->signals > UNWIND_USER_MAX_SIGNALS)
+		return UNWIND_USER_CORRUPT;
+
+	unwind_user_set_frame(state, &frame);
+	state->frames[UNWIND_USER_TYPE_SFRAME]++;
+	return UNWIND_USER_FOUND;
 }
 
 /*
@@ -158,12 +320,14 @@ static void unwind_user_fix_exact_ip(struct unwind_user_state *state)
 		arch_unwind_user_uretprobe(state);
 }
 
-/* Can this, an exact IP, be in a signal return trampoline? */
+/* Can this be a signal return trampoline? An exact IP can be within one, too. */
 static bool unwind_user_maybe_sigreturn(const struct unwind_user_state *state)
 {
-	unsigned long len = state->special_max - state->special_min;
+	unsigned long len = state->special_len;
 
-	return state->ip - state->special_min <= len + ARCH_UNWIND_USER_SIGRETURN_LEN;
+	if (state->topmost)
+		len += ARCH_UNWIND_USER_SIGRETURN_LEN;
+	return state->ip - state->special_min <= len;
 }
 
 static enum unwind_user_status
@@ -177,181 +341,241 @@ unwind_user_next_signal(struct unwind_user_state *state)
 	if (++state->signals > UNWIND_USER_MAX_SIGNALS)
 		return UNWIND_USER_CORRUPT;
 
-	state->type = UNWIND_USER_TYPE_SIGNAL;
 	state->topmost = true;
 	unwind_user_fix_exact_ip(state);
-	if (!unwind_user_ip_valid(state->ip))
+	if (!unwind_user_ip_valid(state, state->ip))
 		return UNWIND_USER_CORRUPT;
+	state->frames[UNWIND_USER_TYPE_SIGNAL]++;
 	return UNWIND_USER_FOUND;
 }
 
-/*
- * Move the state to the caller of its frame. Returns false, with the reason in
- * the state, if there is none.
- */
-static bool unwind_user_next(struct unwind_user_state *state)
+/* The address whose rule is the frame's: a call may be the last instruction. */
+static unsigned long unwind_user_pc(const struct unwind_user_state *state)
 {
-	enum unwind_user_status status = UNWIND_USER_NO_ANSWER;
-
-	if (unwind_user_killed())
-		status = UNWIND_USER_KILLED;
-
-	if (status == UNWIND_USER_NO_ANSWER &&
-	    (state->topmost ? unwind_user_maybe_sigreturn(state) :
-			      unwind_user_is_sigreturn(state, state->ip)))
-		status = unwind_user_next_signal(state);
-	if (status == UNWIND_USER_NO_ANSWER && unwind_user_has_sframe(state))
-		status = unwind_user_next_sframe(state);
-	if (status == UNWIND_USER_NO_ANSWER && state->topmost)
-		status = unwind_user_next_topmost(state);
-	if (status == UNWIND_USER_NO_ANSWER)
-		status = unwind_user_next_fp(state);
-
-	if (status == UNWIND_USER_FOUND) {
-		state->frames[state->type]++;
-		return true;
-	}
-
-	state->status = status;
-	state->done = true;
-	return false;
+	return state->ip - !state->topmost;
 }
 
 /*
- * Follow up to @room frame pointers (at least one) with user access enabled once,
- * and without a call: what an ordinary frame needs is but two loads and a few compares.
- * Stop behind the first return address that is not in the @code_len bytes from
- * @code_start.
+ * Ask one provider after the other for the rule of the state's frame, which is
+ * not in the cache. @rule->word is 0 if it is not an ordinary one, @type says
+ * who had it. @bare code need not be looked for in tables.
+ */
+static noinline enum unwind_user_status
+unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
+		    enum unwind_user_type *type, bool bare)
+{
+	enum unwind_user_status status = UNWIND_USER_NO_RULE;
+
+	*type = UNWIND_USER_TYPE_SFRAME;
+	if (!bare)
+		status = unwind_user_table_rule(state->tables,
+						unwind_user_pc(state), rule);
+
+	if (status == UNWIND_USER_NO_RULE && state->topmost) {
+		*type = UNWIND_USER_TYPE_ENTRY;
+		status = arch_unwind_user_topmost(state, &rule->word);
+	}
+
+	if (status == UNWIND_USER_NO_RULE) {
+		*type = UNWIND_USER_TYPE_FP;
+		rule->word = unwind_word_fp(state->word_size);
+		status = UNWIND_USER_FOUND;
+	}
+	return status;
+}
+
+/* Is there a rule in the cache? It has none for bare code. */
+static __always_inline bool
+unwind_user_cached(const struct unwind_user_tables *tables, unsigned long pc,
+		   u64 *word)
+{
+	return tables->cache &&
+	       rule_cache_get(tables->cache, pc, tables->mix, word);
+}
+
+/* The same where the IP is exact: it is not worth a place in the window. */
+static noinline enum unwind_user_status
+unwind_user_exact_rule(struct unwind_user_state *state,
+		       struct unwind_rule *rule, enum unwind_user_type *type)
+{
+	struct unwind_user_tables *tables = state->tables;
+	bool bare;
+
+	/* The kernel does not show up in a trace, but a vsyscall's caller does. */
+	if (unlikely(!unwind_user_ip_valid(state, state->ip))) {
+		*type = UNWIND_USER_TYPE_ENTRY;
+		return arch_unwind_user_topmost(state, &rule->word) == UNWIND_USER_FOUND ?
+		       UNWIND_USER_FOUND : UNWIND_USER_CORRUPT;
+	}
+
+	bare = unwind_user_is_bare(tables, state->ip);
+	if (!bare && unwind_user_cached(tables, state->ip, &rule->word) &&
+	    rule->word & UNWIND_WORD_TABLE) {
+		*type = UNWIND_USER_TYPE_SFRAME;
+		return UNWIND_USER_FOUND;
+	}
+	return unwind_user_look_up(state, rule, type, bare);
+}
+
+/*
+ * Add up to @room callers (at least one) with user access enabled once, and
+ * without a call: what an ordinary frame needs is but two loads and a few compares.
+ * Looking up a rule that is not in the cache is an interruption of that. If the
+ * state's IP is exact, @rule is the rule for it, and an ordinary one.
  *
- * At the first frame that is not ordinary, for whatever reason, stop without
- * having touched it: unwind_user_next() finds out what it is.
- *
- * Every pointer is masked before it is followed. That is the range check too:
- * what is out of range becomes the last user address, where two words fault.
+ * Ends at the first frame that is not ordinary. The state becomes that of the last
+ * entry, and so does its status if that has no caller.
  */
 static __always_inline unsigned int
-unwind_user_fp_window(struct unwind_user_state *state, unsigned long *entries,
-		      unsigned int room, const unsigned int word_size,
-		      const unsigned long code_start,
-		      const unsigned long code_len)
+unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
+		   unsigned long *entries, unsigned int room,
+		   const unsigned int word_size)
 {
-	unsigned long special_min = state->special_min;
-	unsigned long special_len = state->special_max - special_min;
-	unsigned long base = state->sp_base, limit = TASK_SIZE_MAX;
-	unsigned long fp = state->fp, sp = state->sp;
-	unsigned long *entry = entries;
-	const void __user *frame;
+	struct unwind_user_frame frame = { state->ip, state->sp, state->fp };
+	enum unwind_user_status status = UNWIND_USER_FOUND, checked;
+	struct unwind_user_tables *tables = state->tables;
+	unsigned long *entry = entries, *end = entries + room;
+	const bool has_tables = word_size == sizeof(u64);
+	enum unwind_user_type type;
+	unsigned int by_table = 0;
+	unsigned long slot;
+	u64 word = 0;
 
-	frame = (void __user *)unwind_user_linear(base, fp, word_size);
-	frame = masked_user_access_begin(frame);
+	masked_user_access_begin((const void __user *)frame.sp);
 
-	while (unwind_user_fp_ok(fp, sp, word_size)) {
-		unsigned long next, ip;
+	/* Who has the rule of an exact IP, the caller knows. */
+	if (state->topmost)
+		word = rule->word & ~UNWIND_WORD_TABLE;
 
-		if (word_size == sizeof(u32)) {
-			u32 words[2];
-
-			unsafe_get_user(words[0], (u32 __user *)frame, out);
-			unsafe_get_user(words[1], (u32 __user *)frame + 1, out);
-			next = words[0];
-			ip = words[1];
-			if (!ip)
+	for (;;) {
+		/* A rule that is not in the cache, or was not */
+		if (word) {
+			status = unwind_user_apply(state, &frame, word, NULL,
+						   state->topmost, word_size, &slot);
+			if (status != UNWIND_USER_FOUND)
 				break;
-			ip = unwind_user_linear(state->ip_base, ip, word_size);
-		} else {
-			unsafe_get_user(next, (u64 __user *)frame, out);
-			unsafe_get_user(ip, (u64 __user *)frame + 1, out);
+			by_table += word & UNWIND_WORD_TABLE;
+			*entry++ = frame.ip;
+			state->topmost = false;
+			word = 0;
 		}
 
-		/* 0 is the end, what is out of range is no address. */
-		if (ip - 1 >= limit - 1)
-			break;
-		if (unlikely(ip - special_min <= special_len) &&
-		    unwind_user_is_special(state, ip))
-			break;
+		/* Code without tables */
+		while (entry < end &&
+		       (!has_tables || unwind_user_is_bare(tables, frame.ip - 1))) {
+			status = unwind_user_apply(state, &frame,
+						   unwind_word_fp(word_size), NULL,
+						   false, word_size, &slot);
+			if (status != UNWIND_USER_FOUND)
+				goto out;
+			*entry++ = frame.ip;
+		}
 
-		*entry++ = ip;
-		sp = fp + 2 * word_size;
-		fp = next;
-		if (entry == entries + room || ip - 1 - code_start >= code_len)
-			break;
+		/* Code with a table that has been here before */
+		while (has_tables && entry < end &&
+		       unwind_user_cached(tables, frame.ip - 1, &word)) {
+			status = unwind_user_apply(state, &frame, word, NULL,
+						   false, word_size, &slot);
+			if (status != UNWIND_USER_FOUND)
+				goto out;
+			by_table += word & UNWIND_WORD_TABLE;
+			*entry++ = frame.ip;
+			word = 0;
+		}
 
-		frame = (void __user *)unwind_user_linear(base, fp, word_size);
-		frame = mask_user_address(frame);
+		if (entry >= end)
+			break;
+		if (unwind_user_is_bare(tables, frame.ip - 1))
+			continue;
+
+		user_access_end();
+		unwind_user_set_frame(state, &frame);
+		status = unwind_user_look_up(state, rule, &type, false);
+		masked_user_access_begin((const void __user *)frame.sp);
+		word = rule->word;
+		if (status == UNWIND_USER_FOUND && !word)
+			status = UNWIND_USER_LONG_RULE;
+		if (status != UNWIND_USER_FOUND)
+			break;
 	}
 out:
 	user_access_end();
 
-	if (entry > entries) {
-		state->ip = entry[-1];
-		state->sp = sp;
-		state->fp = fp;
-		state->type = UNWIND_USER_TYPE_FP;
-		state->frames[UNWIND_USER_TYPE_FP] += entry - entries;
+	if (status == UNWIND_USER_ODD_IP) {
+		frame.ip = unwind_user_check_ip(state, frame.ip,
+						frame.sp - word_size, &checked);
+		status = checked;
+		if (status == UNWIND_USER_FOUND) {
+			by_table += word & UNWIND_WORD_TABLE;
+			*entry++ = frame.ip;
+		}
 	}
+	if (entry > entries) {
+		unwind_user_set_frame(state, &frame);
+		state->ip = entry[-1];
+		state->topmost = false;
+		state->frames[UNWIND_USER_TYPE_SFRAME] += by_table;
+		state->frames[UNWIND_USER_TYPE_FP] += entry - entries - by_table;
+	}
+
+	if (status == UNWIND_USER_LONG_RULE) {
+		status = unwind_user_long_step(state, rule);
+		if (status == UNWIND_USER_FOUND)
+			*entry++ = state->ip;
+	}
+
+	state->status = status;
 	return entry - entries;
 }
 
-/**
- * unwind_user_fp_frames - Follow some frame pointers of 64-bit code
- * @state:	State at a caller's frame. It becomes that of the last entry
- * @entries:	Where to put the addresses
- * @room:	How many of them, at least one and at most UNWIND_USER_WINDOW
- * @code_start:	Code for which the frame pointer is the method
- * @code_len:	Bytes of it; @state's IP is in there
- *
- * Return: Number of entries added. If it is less than @room, either the last one
- *	   is outside of the code, or the next frame is not an ordinary one.
- */
-unsigned int unwind_user_fp_frames(struct unwind_user_state *state,
-				   unsigned long *entries, unsigned int room,
-				   unsigned long code_start,
-				   unsigned long code_len)
+/* Each has the registers to itself. */
+static noinline unsigned int
+unwind_user_window_64(struct unwind_user_state *state, struct unwind_rule *rule,
+		      unsigned long *entries, unsigned int room)
 {
-	return unwind_user_fp_window(state, entries, room, sizeof(u64),
-				     code_start, code_len);
+	return unwind_user_window(state, rule, entries, room, sizeof(u64));
 }
 
-/*
- * Do what unwind_user_next() does for as long as it would use the frame pointer
- * and succeed. The state is that of the last entry then; it is done if there
- * is no next one. Returns the number of entries added, at most @room.
- */
-static unsigned int unwind_user_fp_run(struct unwind_user_state *state,
-				       unsigned long *entries,
-				       unsigned int room)
+static noinline unsigned int
+unwind_user_window_32(struct unwind_user_state *state, struct unwind_rule *rule,
+		      unsigned long *entries, unsigned int room)
 {
-	unsigned int n, chunk, nr = 0;
+	return unwind_user_window(state, rule, entries, room, sizeof(u32));
+}
 
-	/* Without room, the window would store an entry all the same. */
-	while (nr < room) {
-		if (unwind_user_killed())
-			break;
+/* Add some callers of a frame that is not a signal frame. */
+static noinline unsigned int unwind_user_run(struct unwind_user_state *state,
+					     unsigned long *entries,
+					     unsigned int room)
+{
+	struct unwind_rule rule __uninitialized;
+	const bool exact = state->topmost;
+	enum unwind_user_type type;
+	unsigned int n;
 
-		chunk = min(room - nr, UNWIND_USER_WINDOW);
-		if (state->word_size == sizeof(u32))
-			n = unwind_user_fp_window(state, entries + nr, chunk,
-						  sizeof(u32), 0, ULONG_MAX);
-		else
-			n = unwind_user_fp_window(state, entries + nr, chunk,
-						  sizeof(u64), 0, ULONG_MAX);
-		nr += n;
-		if (n < chunk)
-			break;
+	if (exact) {
+		state->status = unwind_user_exact_rule(state, &rule, &type);
+		if (state->status != UNWIND_USER_FOUND)
+			return 0;
+		if (!rule.word) {
+			state->status = unwind_user_long_step(state, &rule);
+			entries[0] = state->ip;
+			return state->status == UNWIND_USER_FOUND;
+		}
 	}
 
-	if (!unwind_user_fp_ok(state->fp, state->sp, state->word_size))
-		unwind_user_fp_end(state);
-	return nr;
-}
+	room = min(room, UNWIND_USER_WINDOW);
+	if (state->word_size == sizeof(u32))
+		n = unwind_user_window_32(state, &rule, entries, room);
+	else
+		n = unwind_user_window_64(state, &rule, entries, room);
 
-/* Add the frames that can be found several at a time. */
-static unsigned int unwind_user_run(struct unwind_user_state *state,
-				    unsigned long *entries, unsigned int room)
-{
-	if (unwind_user_has_sframe(state))
-		return unwind_user_sframe_run(state, entries, room);
-	return unwind_user_fp_run(state, entries, room);
+	/* The window takes what is not by table for a frame pointer's. */
+	if (exact && n) {
+		state->frames[UNWIND_USER_TYPE_FP]--;
+		state->frames[type]++;
+	}
+	return n;
 }
 
 /* Is compared with every return address: find the range once. */
@@ -365,7 +589,7 @@ static void unwind_user_init_special(struct unwind_user_state *state)
 		   !state->sigreturn[3] && state->uretprobe == ULONG_MAX)) {
 		/* Without any, ULONG_MAX is no valid return address anyway. */
 		state->special_min = state->sigreturn[0] ?: ULONG_MAX;
-		state->special_max = state->special_min;
+		state->special_len = 0;
 		return;
 	}
 
@@ -381,7 +605,7 @@ static void unwind_user_init_special(struct unwind_user_state *state)
 	}
 
 	state->special_min = min;
-	state->special_max = max;
+	state->special_len = max - min;
 }
 
 /* Set the state to where current left user space. */
@@ -392,12 +616,11 @@ static int unwind_user_start(struct unwind_user_state *state)
 	if (!is_user_task(current) || !user_mode(regs))
 		return -EINVAL;
 
-	state->type = UNWIND_USER_TYPE_REGS;
 	state->status = UNWIND_USER_FOUND;
+	state->max = TASK_SIZE_MAX - 1;
 	state->signals = 0;
 	memset(state->frames, 0, sizeof(state->frames));
 	state->topmost = true;
-	state->done = false;
 	state->uretprobe = ULONG_MAX;
 
 	if (!arch_unwind_user_init(state, regs))
@@ -409,13 +632,6 @@ static int unwind_user_start(struct unwind_user_state *state)
 	}
 
 	unwind_user_init_special(state);
-
-	/* The kernel does not show up in a trace, but a vsyscall's caller does. */
-	if (!unwind_user_ip_valid(state->ip) &&
-	    unwind_user_next_topmost(state) != UNWIND_USER_FOUND) {
-		state->status = UNWIND_USER_CORRUPT;
-		state->done = true;
-	}
 	return 0;
 }
 
@@ -440,7 +656,7 @@ static int unwind_user_start(struct unwind_user_state *state)
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 {
 	/* Set up field by field below, and this runs in each sampled entry. */
-	struct unwind_user_sframe sframe __uninitialized;
+	struct unwind_user_tables tables __uninitialized;
 	struct unwind_user_state state __uninitialized;
 	unsigned int nr = 0;
 	int ret;
@@ -451,20 +667,43 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	ret = unwind_user_start(&state);
 	if (ret)
 		return ret;
-	unwind_user_sframe_start(&state, &sframe);
 
-	while (!state.done && nr < max_entries) {
+	/* All code is bare until somebody knows better. */
+	state.tables = &tables;
+	memset(tables.bare, 0, sizeof(tables.bare));
+	tables.bare[0].len = ULONG_MAX;
+	tables.cache = NULL;
+	tables.sm = NULL;
+	if (state.word_size == sizeof(u64))
+		unwind_user_tables_begin(&tables);
+
+	/* The kernel does not show up in a trace, but a vsyscall's caller does. */
+	if (likely(unwind_user_ip_valid(&state, state.ip)) && max_entries)
 		trace->entries[nr++] = state.ip;
 
-		if (!state.topmost &&
-		    !unwind_user_is_sigreturn(&state, state.ip))
-			nr += unwind_user_run(&state, &trace->entries[nr],
-					      max_entries - nr);
-		if (!state.done)
-			unwind_user_next(&state);
+	while (state.status == UNWIND_USER_FOUND && nr < max_entries) {
+		if (unwind_user_killed()) {
+			state.status = UNWIND_USER_KILLED;
+			break;
+		}
+
+		if (unwind_user_maybe_sigreturn(&state)) {
+			state.status = unwind_user_next_signal(&state);
+			if (state.status == UNWIND_USER_FOUND)
+				trace->entries[nr++] = state.ip;
+			if (state.status != UNWIND_USER_NO_RULE)
+				continue;
+		}
+		nr += unwind_user_run(&state, &trace->entries[nr],
+				      max_entries - nr);
 	}
 
-	unwind_user_sframe_end(&state, nr);
+	/* What could not be read because of that */
+	if (state.status == UNWIND_USER_FAULT && unwind_user_killed())
+		state.status = UNWIND_USER_KILLED;
+
+	unwind_user_tables_end(&tables);
+	trace_unwind_user_done(&state, nr);
 	trace->nr = nr;
 	return 0;
 }

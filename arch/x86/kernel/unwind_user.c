@@ -12,6 +12,7 @@
 #include <linux/signal.h>
 #include <linux/uaccess.h>
 #include <linux/unaligned.h>
+#include <linux/unwind_rule.h>
 #include <linux/unwind_user.h>
 #include <linux/uprobes.h>
 
@@ -358,18 +359,12 @@ static bool at_ret(const u8 *code)
  * 32-bit system calls are made by way of __kernel_vsyscall(), which has pushed
  * %ecx, %edx and %ebp when it enters the kernel. %ebp is no frame pointer there.
  */
-static bool at_vsyscall32(const struct unwind_user_state *state,
-			  struct unwind_user_frame *frame)
+static bool at_vsyscall32(const struct unwind_user_state *state)
 {
 #ifdef CONFIG_IA32_EMULATION
 	unsigned long vdso = vdso32_base();
 
-	if (!vdso || state->ip != vdso + vdso_image_32.sym_int80_landing_pad)
-		return false;
-
-	frame->cfa_off = 4 * sizeof(u32);
-	frame->fp_off = -4 * (int)sizeof(u32);
-	return true;
+	return vdso && state->ip == vdso + vdso_image_32.sym_int80_landing_pad;
 #else
 	return false;
 #endif
@@ -378,7 +373,7 @@ static bool at_vsyscall32(const struct unwind_user_state *state,
 /**
  * arch_unwind_user_topmost - Find the caller of a function without a frame
  * @state:	State with an exact IP
- * @frame:	Where to find the caller
+ * @word:	The rule, see UNWIND_WORD_TABLE
  *
  * A function that is about to set up its frame or that has just torn it down is
  * recognized by its code. An endbr64 that is not followed by push is no evidence,
@@ -386,11 +381,11 @@ static bool at_vsyscall32(const struct unwind_user_state *state,
  * uprobe on it, it is the entry of a function that sets up its frame later, or
  * never.
  *
- * Return: UNWIND_USER_FOUND with @frame filled in, or UNWIND_USER_NO_ANSWER.
+ * Return: UNWIND_USER_FOUND, or UNWIND_USER_NO_RULE.
  */
 enum unwind_user_status
 arch_unwind_user_topmost(const struct unwind_user_state *state,
-			 struct unwind_user_frame *frame)
+			 u64 *word)
 {
 	const int word_size = state->word_size;
 	unsigned long addr = state->ip - 1;
@@ -400,24 +395,24 @@ arch_unwind_user_topmost(const struct unwind_user_state *state,
 		u8	byte[sizeof(u64)];
 	} code;
 
-	frame->cfa_off = word_size;
-	frame->ra_off = -word_size;
-	frame->fp_off = 0;
-	frame->use_fp = false;
+	/* The return address is on top of the stack, the FP is the caller's. */
+	*word = UNWIND_WORD(0, word_size, word_size);
 
 	if (unlikely(state->ip >= TASK_SIZE_MAX)) {
 		/* A vsyscall consists of a system call and a ret. */
 		return is_vsyscall_vaddr(state->ip) ? UNWIND_USER_FOUND :
-						      UNWIND_USER_NO_ANSWER;
+						      UNWIND_USER_NO_RULE;
 	}
 
-	if (word_size == sizeof(u32) && at_vsyscall32(state, frame))
+	if (word_size == sizeof(u32) && at_vsyscall32(state)) {
+		*word = UNWIND_WORD(0, 4 * word_size, 4 * word_size);
 		return UNWIND_USER_FOUND;
+	}
 
 	/* The byte before the IP, and what is needed of those from there. */
 	if (likely(offset_in_page(addr) <= PAGE_SIZE - sizeof(code))) {
 		if (get_user(code.word, (u64 __user *)addr))
-			return UNWIND_USER_NO_ANSWER;
+			return UNWIND_USER_NO_RULE;
 	} else {
 		read_code(addr, code.byte, sizeof(code));
 	}
@@ -431,11 +426,11 @@ arch_unwind_user_topmost(const struct unwind_user_state *state,
 		return UNWIND_USER_FOUND;
 
 	if (code.byte[0] == INSN_PUSH_BP && at_mov(&code.byte[1])) {
-		frame->cfa_off = 2 * word_size;
+		*word = UNWIND_WORD(0, 2 * word_size, word_size);
 		return UNWIND_USER_FOUND;
 	}
 
-	return UNWIND_USER_NO_ANSWER;
+	return UNWIND_USER_NO_RULE;
 }
 
 enum sigframe_kind {
@@ -590,7 +585,7 @@ static bool read_sigframe(const struct unwind_user_state *state,
  * @state:	State whose IP is at or, if it is an exact one, in a signal return
  *		trampoline; on success it becomes that of the interrupted code
  *
- * Return: UNWIND_USER_FOUND, UNWIND_USER_NO_ANSWER if it is no such trampoline,
+ * Return: UNWIND_USER_FOUND, UNWIND_USER_NO_RULE if it is no such trampoline,
  *	   or what is wrong with the frame.
  */
 enum unwind_user_status
@@ -608,11 +603,11 @@ arch_unwind_user_sigframe(struct unwind_user_state *state)
 			break;
 	}
 	if (i == UNWIND_USER_SIGRETURNS)
-		return UNWIND_USER_NO_ANSWER;
+		return UNWIND_USER_NO_RULE;
 
 	kind = decode_sigreturn(state, state->sigreturn[i], off, &popped);
 	if (kind == SIGFRAME_NONE)
-		return UNWIND_USER_NO_ANSWER;
+		return UNWIND_USER_NO_RULE;
 
 	if (!read_sigframe(state, kind, popped, &saved))
 		return UNWIND_USER_FAULT;

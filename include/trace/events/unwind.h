@@ -14,18 +14,20 @@
 #define trace_unwind_status(status)					\
 	__print_symbolic(status,					\
 			 { UNWIND_USER_FOUND,		"full" },	\
-			 { UNWIND_USER_NO_ANSWER,	"no answer" },	\
 			 { UNWIND_USER_END,		"end" },	\
 			 { UNWIND_USER_FAULT,		"fault" },	\
 			 { UNWIND_USER_CORRUPT,		"corrupt" },	\
+			 { UNWIND_USER_UNKNOWN,		"unknown" },	\
+			 { UNWIND_USER_NO_CODE,		"no code" },	\
 			 { UNWIND_USER_KILLED,		"killed" })
 #endif
 
 TRACE_DEFINE_ENUM(UNWIND_USER_FOUND);
-TRACE_DEFINE_ENUM(UNWIND_USER_NO_ANSWER);
 TRACE_DEFINE_ENUM(UNWIND_USER_END);
 TRACE_DEFINE_ENUM(UNWIND_USER_FAULT);
 TRACE_DEFINE_ENUM(UNWIND_USER_CORRUPT);
+TRACE_DEFINE_ENUM(UNWIND_USER_UNKNOWN);
+TRACE_DEFINE_ENUM(UNWIND_USER_NO_CODE);
 TRACE_DEFINE_ENUM(UNWIND_USER_KILLED);
 
 /*

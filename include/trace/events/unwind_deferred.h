@@ -24,7 +24,10 @@ void unwind_bpf_unlisten(void);
  * once for each user context in which a program asked, however many did, in the
  * task that was asked; the trace is empty if there is none to be had.
  *
- * Requests are refused while nobody listens.
+ * Requests are refused while nobody listens. Listeners are programs, and events
+ * of perf. It cannot be enabled in tracefs, by whoever enables all events there
+ * for instance: nobody would ask, and all tasks would pay for the answers. There,
+ * the option userstacktrace_delay has the stacks.
  */
 TRACE_EVENT_FN(unwind_deferred_complete,
 
@@ -59,6 +62,8 @@ TRACE_EVENT_FN(unwind_deferred_complete,
 
 	unwind_bpf_listen, unwind_bpf_unlisten
 );
+
+TRACE_EVENT_FLAGS(unwind_deferred_complete, TRACE_EVENT_FL_IGNORE_ENABLE)
 
 #endif /* _TRACE_UNWIND_DEFERRED_H */
 

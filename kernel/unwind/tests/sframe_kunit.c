@@ -95,7 +95,7 @@ static enum sframe_status finish(struct table *t)
 	return open_bytes(t, t->len);
 }
 
-static enum sframe_status find(struct table *t, u64 ip, struct sframe_rule *rule)
+static enum sframe_status find(struct table *t, u64 ip, struct unwind_rule *rule)
 {
 	/* All of it has to be set. */
 	memset(rule, 1, sizeof(*rule));
@@ -105,7 +105,7 @@ static enum sframe_status find(struct table *t, u64 ip, struct sframe_rule *rule
 
 static enum sframe_status status_at(struct table *t, u64 ip)
 {
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 
 	return find(t, ip, &rule);
 }
@@ -114,17 +114,17 @@ static enum sframe_status status_at(struct table *t, u64 ip)
 static void expect(struct kunit *test, struct table *t, u64 ip, u8 reg, s32 cfa,
 		   s32 fp)
 {
-	struct sframe_rule rule = { };
+	struct unwind_rule rule = { };
 
 	KUNIT_EXPECT_EQ_MSG(test, find(t, ip, &rule), SFRAME_OK,
 			    "at text + %lld", (long long)(ip - t->text));
-	KUNIT_EXPECT_EQ(test, rule.cfa.where, SFRAME_REG);
+	KUNIT_EXPECT_EQ(test, rule.cfa.where, UNWIND_REG);
 	KUNIT_EXPECT_EQ(test, rule.cfa.reg, reg);
 	KUNIT_EXPECT_EQ_MSG(test, rule.cfa.off, cfa,
 			    "at text + %lld", (long long)(ip - t->text));
-	KUNIT_EXPECT_EQ(test, rule.ra.where, SFRAME_CFA_DEREF);
+	KUNIT_EXPECT_EQ(test, rule.ra.where, UNWIND_CFA_DEREF);
 	KUNIT_EXPECT_EQ(test, rule.ra.off, -8);
-	KUNIT_EXPECT_EQ(test, rule.fp.where, fp ? SFRAME_CFA_DEREF : SFRAME_SAME);
+	KUNIT_EXPECT_EQ(test, rule.fp.where, fp ? UNWIND_CFA_DEREF : UNWIND_SAME);
 	KUNIT_EXPECT_EQ(test, rule.fp.off, fp);
 	KUNIT_EXPECT_FALSE(test, rule.outermost);
 	KUNIT_EXPECT_FALSE(test, rule.signal);
@@ -132,22 +132,22 @@ static void expect(struct kunit *test, struct table *t, u64 ip, u8 reg, s32 cfa,
 
 static void expect_none(struct kunit *test, struct table *t, u64 ip)
 {
-	KUNIT_EXPECT_EQ_MSG(test, status_at(t, ip), SFRAME_NONE,
+	KUNIT_EXPECT_EQ_MSG(test, status_at(t, ip), SFRAME_NO_ROW,
 			    "at text + %lld", (long long)(ip - t->text));
 }
 
 static void expect_outermost(struct kunit *test, struct table *t, u64 ip)
 {
-	struct sframe_rule rule = { };
+	struct unwind_rule rule = { };
 
 	KUNIT_EXPECT_EQ(test, find(t, ip, &rule), SFRAME_OK);
 	KUNIT_EXPECT_TRUE(test, rule.outermost);
-	KUNIT_EXPECT_EQ(test, rule.cfa.where, SFRAME_UNDEFINED);
-	KUNIT_EXPECT_EQ(test, rule.ra.where, SFRAME_UNDEFINED);
-	KUNIT_EXPECT_EQ(test, rule.fp.where, SFRAME_UNDEFINED);
+	KUNIT_EXPECT_EQ(test, rule.cfa.where, UNWIND_UNDEFINED);
+	KUNIT_EXPECT_EQ(test, rule.ra.where, UNWIND_UNDEFINED);
+	KUNIT_EXPECT_EQ(test, rule.fp.where, UNWIND_UNDEFINED);
 }
 
-static void expect_loc(struct kunit *test, const struct sframe_loc *loc,
+static void expect_loc(struct kunit *test, const struct unwind_loc *loc,
 		       u8 where, u8 reg, s32 off)
 {
 	KUNIT_EXPECT_EQ(test, loc->where, where);
@@ -316,15 +316,15 @@ static void large_offsets_of_the_cfa_ok(struct kunit *test)
 static void frame_pointer_saved_at_the_cfa_is_not_in_its_register(struct kunit *test)
 {
 	struct table *t = new_table(test);
-	struct sframe_rule rule = { };
+	struct unwind_rule rule = { };
 
 	start_v3(t);
 	sframe_build_func(&t->b, t->text, 0x10, SFRAME_BUILD_ROW1);
 	sframe_build_saved(&t->b, 0, SP, 16, 0);
 	KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
 	KUNIT_EXPECT_EQ(test, find(t, t->text, &rule), SFRAME_OK);
-	expect_loc(test, &rule.cfa, SFRAME_REG, 7, 16);
-	expect_loc(test, &rule.fp, SFRAME_CFA_DEREF, 0, 0);
+	expect_loc(test, &rule.cfa, UNWIND_REG, 7, 16);
+	expect_loc(test, &rule.fp, UNWIND_CFA_DEREF, 0, 0);
 	KUNIT_EXPECT_EQ(test, rule.word, 0);
 }
 
@@ -434,7 +434,7 @@ static void function_without_rows_is_outermost_in_v3_only(struct kunit *test)
 static void signal_bit_is_handed_on_in_v3(struct kunit *test)
 {
 	struct table *t = new_table(test);
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 	const struct layout *l = NULL;
 
 	while (next_layout(&l)) {
@@ -451,7 +451,7 @@ static void signal_bit_is_handed_on_in_v3(struct kunit *test)
 		}
 		KUNIT_EXPECT_EQ(test, find(t, l->text, &rule), SFRAME_OK);
 		KUNIT_EXPECT_TRUE(test, rule.signal);
-		expect_loc(test, &rule.cfa, SFRAME_REG, 7, 8);
+		expect_loc(test, &rule.cfa, UNWIND_REG, 7, 8);
 	}
 }
 
@@ -482,7 +482,7 @@ static void unknown_kinds_of_functions_do_not_spoil_others(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, status_at(t, at), SFRAME_UNSUPPORTED);
 		expect(test, t, at + 8, 7, 8, 0);
 	}
-	KUNIT_EXPECT_FALSE(test, sframe_is_bad(SFRAME_UNSUPPORTED));
+	KUNIT_EXPECT_FALSE(test, sframe_is_bad_table(SFRAME_UNSUPPORTED));
 }
 
 static void repeated_blocks_are_looked_up_by_remainder(struct kunit *test)
@@ -574,7 +574,7 @@ static void empty_functions_hide_no_neighbour(struct kunit *test)
 static void many_empty_functions_cost_the_budget(struct kunit *test)
 {
 	struct table *t = new_table(test);
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 	unsigned int i, n;
 
 	for (n = SFRAME_MAX_BACK - 1; n <= SFRAME_MAX_BACK + 1; n++) {
@@ -806,7 +806,7 @@ static void auxiliary_header_is_skipped(struct kunit *test)
 static void fixed_slots_of_the_header_are_used(struct kunit *test)
 {
 	struct table *t = new_table(test);
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 	const struct layout *l = NULL;
 
 	while (next_layout(&l)) {
@@ -818,9 +818,9 @@ static void fixed_slots_of_the_header_are_used(struct kunit *test)
 		sframe_build_saved(&t->b, 1, SP, 16, -16);
 		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
 		KUNIT_EXPECT_EQ(test, find(t, l->text, &rule), SFRAME_OK);
-		expect_loc(test, &rule.cfa, SFRAME_REG, 7, 8);
-		expect_loc(test, &rule.ra, SFRAME_CFA_DEREF, 0, 127);
-		expect_loc(test, &rule.fp, SFRAME_CFA_DEREF, 0, -24);
+		expect_loc(test, &rule.cfa, UNWIND_REG, 7, 8);
+		expect_loc(test, &rule.ra, UNWIND_CFA_DEREF, 0, 127);
+		expect_loc(test, &rule.fp, UNWIND_CFA_DEREF, 0, -24);
 		/* Then rows do not have it. */
 		KUNIT_EXPECT_EQ(test, status_at(t, l->text + 1), SFRAME_BAD_ROW);
 	}
@@ -1034,7 +1034,7 @@ static void starts_that_wrap_around_do_not_match(struct kunit *test)
 			t->sec.text_start = 0;
 			t->sec.text_end = U64_MAX;
 			KUNIT_EXPECT_EQ(test, status_at(t, starts[i] - 1),
-					SFRAME_NONE);
+					SFRAME_NO_ROW);
 			if (starts[i] > 0x10000)
 				expect_none(test, t, 0x8000);
 		}
@@ -1044,7 +1044,7 @@ static void starts_that_wrap_around_do_not_match(struct kunit *test)
 static void rows_are_looked_at_within_the_budget(struct kunit *test)
 {
 	struct table *t = new_table(test);
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 	unsigned int i;
 
 	start_v3(t);
@@ -1122,7 +1122,7 @@ static void unreadable_bytes_make_no_table_bad(struct kunit *test)
 
 /* Put a flexible row into a table, and find it. */
 static enum sframe_status flex(struct table *t, u8 info, const s32 *words,
-			       struct sframe_rule *rule)
+			       struct unwind_rule *rule)
 {
 	start_v3(t);
 	sframe_build_func(&t->b, t->text, 0x10, SFRAME_BUILD_ROW1)->info2 = 1;
@@ -1137,54 +1137,54 @@ static void flexible_rows_ok(struct kunit *test)
 	static const struct {
 		u8 info;
 		s32 words[6];
-		struct sframe_loc cfa, ra, fp;
+		struct unwind_loc cfa, ra, fp;
 	} table[] = {
 		/* CFA = r10 + 0, as on entry of a function that aligns SP */
 		{ WORDS(2), { SFRAME_BUILD_REG(10), 0 },
-		  { 0, SFRAME_REG, 10 }, { -8, SFRAME_CFA_DEREF },
-		  { 0, SFRAME_SAME } },
+		  { 0, UNWIND_REG, 10 }, { -8, UNWIND_CFA_DEREF },
+		  { 0, UNWIND_SAME } },
 		/* CFA = *(rbp - 8), RA by default, FP = *rbp */
 		{ WORDS(5), { SFRAME_BUILD_REG(6) | SFRAME_BUILD_DEREF, -8, 0,
 			      SFRAME_BUILD_REG(6) | SFRAME_BUILD_DEREF, 0 },
-		  { -8, SFRAME_REG_DEREF, 6 }, { -8, SFRAME_CFA_DEREF },
-		  { 0, SFRAME_REG_DEREF, 6 } },
+		  { -8, UNWIND_REG_DEREF, 6 }, { -8, UNWIND_CFA_DEREF },
+		  { 0, UNWIND_REG_DEREF, 6 } },
 		/* All of them, the offsets relative to the CFA */
 		{ WORDS(6), { SFRAME_BUILD_REG(7), 32, CONTROL, -16, CONTROL, -24 },
-		  { 32, SFRAME_REG, 7 }, { -16, SFRAME_CFA_DEREF },
-		  { -24, SFRAME_CFA_DEREF } },
+		  { 32, UNWIND_REG, 7 }, { -16, UNWIND_CFA_DEREF },
+		  { -24, UNWIND_CFA_DEREF } },
 		/* Return address and FP in registers */
 		{ WORDS(6), { SFRAME_BUILD_REG(7), 8, SFRAME_BUILD_REG(3), 0,
 			      SFRAME_BUILD_REG(15), 1 },
-		  { 8, SFRAME_REG, 7 }, { 0, SFRAME_REG, 3 },
-		  { 1, SFRAME_REG, 15 } },
+		  { 8, UNWIND_REG, 7 }, { 0, UNWIND_REG, 3 },
+		  { 1, UNWIND_REG, 15 } },
 		/* Padding for all but the CFA */
 		{ WORDS(4), { SFRAME_BUILD_REG(0), -128, 0, 0 },
-		  { -128, SFRAME_REG, 0 }, { -8, SFRAME_CFA_DEREF },
-		  { 0, SFRAME_SAME } },
+		  { -128, UNWIND_REG, 0 }, { -8, UNWIND_CFA_DEREF },
+		  { 0, UNWIND_SAME } },
 		{ WORDS(3), { SFRAME_BUILD_REG(0), 127, 0 },
-		  { 127, SFRAME_REG, 0 }, { -8, SFRAME_CFA_DEREF },
-		  { 0, SFRAME_SAME } },
+		  { 127, UNWIND_REG, 0 }, { -8, UNWIND_CFA_DEREF },
+		  { 0, UNWIND_SAME } },
 		/* RA, but no FP */
 		{ WORDS(4), { SFRAME_BUILD_REG(1), 0, CONTROL, -40 },
-		  { 0, SFRAME_REG, 1 }, { -40, SFRAME_CFA_DEREF },
-		  { 0, SFRAME_SAME } },
+		  { 0, UNWIND_REG, 1 }, { -40, UNWIND_CFA_DEREF },
+		  { 0, UNWIND_SAME } },
 		/* FP = CFA - 16: not in memory. Control has unused register. */
 		{ WORDS(5), { SFRAME_BUILD_REG(7), 16, 0, 0x8, -16 },
-		  { 16, SFRAME_REG, 7 }, { -8, SFRAME_CFA_DEREF },
-		  { -16, SFRAME_CFA } },
+		  { 16, UNWIND_REG, 7 }, { -8, UNWIND_CFA_DEREF },
+		  { -16, UNWIND_CFA } },
 		/* Wider words: controls are unsigned, offsets signed. */
 		{ WORDS(6) | SFRAME_BUILD_WORD2,
 		  { SFRAME_BUILD_REG(12), -32768, CONTROL, 32767, CONTROL, -129 },
-		  { -32768, SFRAME_REG, 12 }, { 32767, SFRAME_CFA_DEREF },
-		  { -129, SFRAME_CFA_DEREF } },
+		  { -32768, UNWIND_REG, 12 }, { 32767, UNWIND_CFA_DEREF },
+		  { -129, UNWIND_CFA_DEREF } },
 		{ WORDS(6) | SFRAME_BUILD_WORD4,
 		  { SFRAME_BUILD_REG(12), INT_MIN, CONTROL, INT_MAX, CONTROL,
 		    -32769 },
-		  { INT_MIN, SFRAME_REG, 12 }, { INT_MAX, SFRAME_CFA_DEREF },
-		  { -32769, SFRAME_CFA_DEREF } },
+		  { INT_MIN, UNWIND_REG, 12 }, { INT_MAX, UNWIND_CFA_DEREF },
+		  { -32769, UNWIND_CFA_DEREF } },
 	};
 	struct table *t = new_table(test);
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(table); i++) {
@@ -1243,7 +1243,7 @@ static void flexible_rows_that_make_no_sense_are_bad(struct kunit *test)
 		  SFRAME_UNSUPPORTED },
 	};
 	struct table *t = new_table(test);
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(table); i++)
@@ -1258,7 +1258,7 @@ static void any_byte_changed_gives_a_sane_answer(struct kunit *test)
 	static const u8 values[] = { 0x00, 0x01, 0x7f, 0x80, 0xff };
 	struct table *t = new_table(test);
 	enum sframe_status status;
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 	const struct layout *l = NULL;
 	unsigned int i;
 	u32 at;
@@ -1288,7 +1288,7 @@ static void any_byte_changed_gives_a_sane_answer(struct kunit *test)
 					if (status == SFRAME_OK &&
 					    !rule.outermost)
 						KUNIT_EXPECT_LT(test, rule.cfa.reg,
-								SFRAME_NR_REGS);
+								UNWIND_NR_REGS);
 				}
 			}
 			t->b.mem[at] = old;
@@ -1303,63 +1303,78 @@ static void ordinary_rules_fit_a_word(struct kunit *test)
 		s32 cfa;
 		s32 fp;
 	} table[] = {
-		{ 7, 8, 0 }, { 7, 0, 0 }, { 7, -8, 0 }, { 7, INT_MAX, -16 },
-		{ 7, INT_MIN, -16 }, { 6, 16, -16 }, { 6, 16, -32768 },
-		{ 6, 16, 32767 }, { 6, -1, -1 },
+		{ 7, 8, 0 }, { 7, 1, 0 }, { 7, INT_MAX, -16 }, { 7, 24, -2048 },
+		{ 6, 16, -16 }, { 6, 32, -17 }, { 6, INT_MAX, 0 },
 	};
-	struct sframe_rule rule;
+	struct unwind_rule rule;
 	unsigned int i;
-	u64 word;
 
 	for (i = 0; i < ARRAY_SIZE(table); i++) {
-		rule = (struct sframe_rule) {
-			.cfa = { table[i].cfa, SFRAME_REG, table[i].reg },
-			.ra = { -8, SFRAME_CFA_DEREF },
-			.fp = { table[i].fp, table[i].fp ? SFRAME_CFA_DEREF :
-							   SFRAME_SAME },
+		const struct unwind_rule long_form = {
+			.cfa = { table[i].cfa, UNWIND_REG, table[i].reg },
+			.ra = { -8, UNWIND_CFA_DEREF },
+			.fp = { table[i].fp, table[i].fp ? UNWIND_CFA_DEREF :
+							   UNWIND_SAME },
 		};
-		word = 0;
-		KUNIT_EXPECT_TRUE(test, sframe_rule_pack(&rule, &word));
-		KUNIT_EXPECT_TRUE(test, word & SFRAME_WORD_VALID);
-		KUNIT_EXPECT_FALSE(test, word & SFRAME_WORD_OUTERMOST);
-		KUNIT_EXPECT_EQ(test, !!(word & SFRAME_WORD_USE_FP),
-				table[i].reg == 6);
-		KUNIT_EXPECT_EQ(test, sframe_word_cfa_off(word), table[i].cfa);
-		KUNIT_EXPECT_EQ(test, sframe_word_fp_off(word), table[i].fp);
+
+		rule = long_form;
+		unwind_rule_pack(&rule);
+		KUNIT_EXPECT_TRUE(test, rule.word & UNWIND_WORD_TABLE);
+
+		/* Nothing but the word counts. */
+		rule = (struct unwind_rule) { .word = rule.word };
+		unwind_rule_unpack(&rule);
+		rule.word = 0;
+		KUNIT_EXPECT_MEMEQ(test, &rule, &long_form, sizeof(rule));
 	}
 
-	rule = (struct sframe_rule) { .outermost = true };
-	KUNIT_EXPECT_TRUE(test, sframe_rule_pack(&rule, &word));
-	KUNIT_EXPECT_EQ(test, word, SFRAME_WORD_VALID | SFRAME_WORD_OUTERMOST);
+	rule = (struct unwind_rule) { .outermost = true };
+	unwind_rule_pack(&rule);
+	KUNIT_EXPECT_EQ(test, rule.word, UNWIND_WORD_TABLE | UNWIND_WORD_OUTERMOST);
 }
 
 static void other_rules_do_not_fit_a_word(struct kunit *test)
 {
-	static const struct sframe_rule rules[] = {
-		{ { 8, SFRAME_REG, 10 }, { -8, SFRAME_CFA_DEREF },
-		  { 0, SFRAME_SAME } },
-		{ { 8, SFRAME_REG_DEREF, 7 }, { -8, SFRAME_CFA_DEREF },
-		  { 0, SFRAME_SAME } },
-		{ { 8, SFRAME_REG, 7 }, { -16, SFRAME_CFA_DEREF },
-		  { 0, SFRAME_SAME } },
-		{ { 8, SFRAME_REG, 7 }, { -8, SFRAME_REG_DEREF, 7 },
-		  { 0, SFRAME_SAME } },
-		{ { 8, SFRAME_REG, 7 }, { -8, SFRAME_CFA_DEREF },
-		  { 32768, SFRAME_CFA_DEREF } },
-		{ { 8, SFRAME_REG, 7 }, { -8, SFRAME_CFA_DEREF },
-		  { -32769, SFRAME_CFA_DEREF } },
-		{ { 8, SFRAME_REG, 7 }, { -8, SFRAME_CFA_DEREF },
-		  { 0, SFRAME_CFA_DEREF } },
-		{ { 8, SFRAME_REG, 7 }, { -8, SFRAME_CFA_DEREF },
-		  { -16, SFRAME_REG_DEREF, 6 } },
-		{ { 8, SFRAME_REG, 7 }, { -8, SFRAME_CFA_DEREF },
-		  { 0, SFRAME_SAME }, .signal = true },
+	static const struct unwind_rule rules[] = {
+		{ { 8, UNWIND_REG, 10 }, { -8, UNWIND_CFA_DEREF },
+		  { 0, UNWIND_SAME } },
+		{ { 8, UNWIND_REG_DEREF, 7 }, { -8, UNWIND_CFA_DEREF },
+		  { 0, UNWIND_SAME } },
+		{ { 8, UNWIND_REG, 7 }, { -16, UNWIND_CFA_DEREF },
+		  { 0, UNWIND_SAME } },
+		{ { 8, UNWIND_REG, 7 }, { -8, UNWIND_REG_DEREF, 7 },
+		  { 0, UNWIND_SAME } },
+		{ { 8, UNWIND_REG, 7 }, { -8, UNWIND_CFA_DEREF },
+		  { -2049, UNWIND_CFA_DEREF } },
+		{ { 8, UNWIND_REG, 7 }, { -8, UNWIND_CFA_DEREF },
+		  { -15, UNWIND_CFA_DEREF } },
+		{ { 8, UNWIND_REG, 7 }, { -8, UNWIND_CFA_DEREF },
+		  { 16, UNWIND_CFA_DEREF } },
+		{ { 8, UNWIND_REG, 7 }, { -8, UNWIND_CFA_DEREF },
+		  { INT_MIN, UNWIND_CFA_DEREF } },
+		{ { 8, UNWIND_REG, 7 }, { -8, UNWIND_CFA_DEREF },
+		  { 0, UNWIND_CFA_DEREF } },
+		{ { 8, UNWIND_REG, 7 }, { -8, UNWIND_CFA_DEREF },
+		  { -16, UNWIND_REG_DEREF, 6 } },
+		{ { 8, UNWIND_REG, 7 }, { -8, UNWIND_CFA_DEREF },
+		  { 0, UNWIND_SAME }, .signal = true },
+		/* The SP would not move up. */
+		{ { 0, UNWIND_REG, 7 }, { -8, UNWIND_CFA_DEREF },
+		  { 0, UNWIND_SAME } },
+		{ { -8, UNWIND_REG, 6 }, { -8, UNWIND_CFA_DEREF },
+		  { 0, UNWIND_SAME } },
+		{ { INT_MIN, UNWIND_REG, 7 }, { -8, UNWIND_CFA_DEREF },
+		  { 0, UNWIND_SAME } },
 	};
 	unsigned int i;
-	u64 word;
 
-	for (i = 0; i < ARRAY_SIZE(rules); i++)
-		KUNIT_EXPECT_FALSE(test, sframe_rule_pack(&rules[i], &word));
+	for (i = 0; i < ARRAY_SIZE(rules); i++) {
+		struct unwind_rule rule = rules[i];
+
+		rule.word = 1;
+		unwind_rule_pack(&rule);
+		KUNIT_EXPECT_EQ(test, rule.word, 0);
+	}
 }
 
 static void every_status_has_a_text_of_its_own(struct kunit *test)
@@ -1368,7 +1383,8 @@ static void every_status_has_a_text_of_its_own(struct kunit *test)
 
 	for (i = 0; i < SFRAME_NR_STATUS; i++) {
 		KUNIT_EXPECT_TRUE(test, sframe_status_text(i));
-		KUNIT_EXPECT_EQ(test, sframe_is_bad(i), i >= SFRAME_BAD_BOUNDS);
+		KUNIT_EXPECT_EQ(test, sframe_is_bad_table(i),
+				i >= SFRAME_BAD_BOUNDS && i <= SFRAME_BAD_ORDER);
 		for (j = 0; j < i; j++)
 			KUNIT_EXPECT_STRNEQ(test, sframe_status_text(i),
 					    sframe_status_text(j));

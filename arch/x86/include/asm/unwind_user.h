@@ -10,6 +10,8 @@ struct pt_regs;
 
 #include <linux/nmi.h>
 
+#include <asm/ptrace.h>
+
 /* The longest signal return trampoline: endbr64; mov $nr, %rax; syscall */
 #define ARCH_UNWIND_USER_SIGRETURN_LEN	(4 + 7 + 2)
 
@@ -24,11 +26,29 @@ static inline bool arch_unwind_in_nmi(void)
 	return nmi_is_running();
 }
 
+/* A general purpose register by its number in DWARF, which is less than 16. */
+static inline unsigned long
+arch_unwind_user_reg(const struct pt_regs *regs, unsigned int nr)
+{
+	static const u8 offsets[] = {
+		offsetof(struct pt_regs, ax),	offsetof(struct pt_regs, dx),
+		offsetof(struct pt_regs, cx),	offsetof(struct pt_regs, bx),
+		offsetof(struct pt_regs, si),	offsetof(struct pt_regs, di),
+		offsetof(struct pt_regs, bp),	offsetof(struct pt_regs, sp),
+		offsetof(struct pt_regs, r8),	offsetof(struct pt_regs, r9),
+		offsetof(struct pt_regs, r10),	offsetof(struct pt_regs, r11),
+		offsetof(struct pt_regs, r12),	offsetof(struct pt_regs, r13),
+		offsetof(struct pt_regs, r14),	offsetof(struct pt_regs, r15),
+	};
+
+	return regs_get_register((struct pt_regs *)regs, offsets[nr & 15]);
+}
+
 bool arch_unwind_user_init(struct unwind_user_state *state,
 			   struct pt_regs *regs);
 enum unwind_user_status
 arch_unwind_user_topmost(const struct unwind_user_state *state,
-			 struct unwind_user_frame *frame);
+			 u64 *word);
 enum unwind_user_status
 arch_unwind_user_sigframe(struct unwind_user_state *state);
 

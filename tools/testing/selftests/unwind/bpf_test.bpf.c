@@ -150,6 +150,33 @@ int BPF_PROG(complete_asks)
 	return ask(UB_COMPLETE);
 }
 
+/* By way of an event of perf; it has the addresses in its own record. */
+SEC("tracepoint/unwind/unwind_deferred_complete")
+int complete_event(struct trace_event_raw_unwind_deferred_complete *ctx)
+{
+	struct ub_rec *rec;
+
+	if (!wanted())
+		return 0;
+
+	rec = bpf_ringbuf_reserve(&records, sizeof(*rec), 0);
+	if (!rec) {
+		__sync_fetch_and_add(&lost, 1);
+		return 0;
+	}
+	rec->type = 'C';
+	rec->place = 0;
+	rec->ret = 0;
+	rec->tid = ctx->pid;
+	rec->cookie = ctx->cookie;
+	rec->timestamp = ctx->timestamp;
+	rec->nr = ctx->nr;
+	rec->copied = (ctx->__data_loc_entries >> 16);
+	bpf_ringbuf_submit(rec, 0);
+
+	return 0;
+}
+
 SEC("tp_btf/unwind_user_done")
 int BPF_PROG(walk)
 {

@@ -7,7 +7,8 @@
  */
 #include "deferred_lifecycle.h"
 #include "engine_test.h"
-#include "../kselftest_harness.h"
+#include "unwind_perf.h"
+#include "unwind_harness.h"
 
 #include <linux/elf.h>
 #include <linux/userfaultfd.h>

@@ -8,7 +8,8 @@
  */
 #include "deferred_regs.h"
 #include "engine_test.h"
-#include "../kselftest_harness.h"
+#include "unwind_perf.h"
+#include "unwind_harness.h"
 
 #include <linux/userfaultfd.h>
 #include <poll.h>

@@ -3,8 +3,10 @@
  * Requests for deferred user stacks: from every context, by one work and by
  * many, and what each of them is answered.
  */
+#include <sys/sysinfo.h>
+
 #include "engine_test.h"
-#include "../kselftest_harness.h"
+#include "unwind_harness.h"
 
 #include <linux/userfaultfd.h>
 #include <stdalign.h>
@@ -399,8 +401,9 @@ TEST_F(engine, cookie_has_the_cpu_of_the_request)
 }
 
 /*
- * 62 works at a time: what this kernel's own tracers leave (perf holds one),
- * all of them served by one unwind, and one more refused.
+ * 62 works at a time: what this kernel's own tracers leave (perf and BPF hold one
+ * each, and so does the top level instance of ftrace once it has had the option
+ * on), all of them served by one unwind, and one more refused.
  */
 TEST_F(engine, works_beyond_the_limit_are_refused_and_all_below_are_served)
 {
@@ -416,8 +419,8 @@ TEST_F(engine, works_beyond_the_limit_are_refused_and_all_below_are_served)
 			break;
 		}
 	}
-	/* 62 in all, of which perf has one. */
-	ASSERT_EQ(61, works);
+	ASSERT_LE(works, 61);
+	ASSERT_GE(works, 59);
 
 	/* A place that becomes free can be had again, and only that one. */
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "cancel 7"));
@@ -548,53 +551,37 @@ TEST_F(engine, a_work_in_a_served_ones_place_is_served_in_the_same_context)
 	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
 }
 
-struct canceller {
-	int fd;
-	int tid;
-	int started;
-	int returned;
-};
-
-static void *canceller_main(void *arg)
-{
-	struct canceller *canceller = arg;
-
-	canceller->tid = my_tid();
-	set_flag(&canceller->started, 1);
-	mod_cmd(canceller->fd, "cancel 0");
-	set_flag(&canceller->returned, 1);
-	return NULL;
-}
-
 /* While the callback of a work runs, its cancel does not return. */
 TEST_F(engine, cancel_waits_for_a_callback_that_runs)
 {
-	struct canceller canceller = { .fd = self->s.fd };
-	struct log *log = &self->s.log;
-	struct actor actor;
-	pthread_t thread;
-	char cmd[] = "req 1 task";
+	struct held held;
 
-	ASSERT_TRUE(actor_start(&actor, -1));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
-	actor_go(&actor, SYS_write, self->s.fd, (long)cmd, sizeof(cmd) - 1);
-	/* The callback logs, then it waits. */
-	while (!log_count(log, 'C', 0)) {
-		usleep(1000);
-		ASSERT_EQ(0, mod_log(self->s.fd, log));
-	}
-	ASSERT_EQ(0, pthread_create(&thread, NULL, canceller_main, &canceller));
-	wait_flag(&canceller.started);
-	usleep(300000);
-	EXPECT_EQ(0, get_flag(&canceller.returned));
-	EXPECT_EQ(0, get_flag(&actor.done));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "release 0"));
-	pthread_join(thread, NULL);
-	EXPECT_EQ(1, get_flag(&canceller.returned));
-	wait_flag(&actor.done);
-	actor_end(&actor);
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	EXPECT_EQ(1, log_count(log, 'C', 0));
+	ASSERT_EQ(0, held_start(&held));
+	EXPECT_EQ(1, log_count(&held.s.log, 'C', 0));
+	EXPECT_EQ(0, held_end(&held));
+}
+
+static int init_work_3(void *arg)
+{
+	return mod_cmd(*(int *)arg, "init 3");
+}
+
+/* Registering does not wait for what others wait for. */
+TEST_F(engine, work_is_registered_while_another_one_is_being_cancelled)
+{
+	struct held held;
+	struct side init;
+
+	ASSERT_EQ(0, held_start(&held));
+	ASSERT_TRUE(side_start(&init, init_work_3, &self->s.fd));
+	EXPECT_TRUE(side_returns(&init));
+	EXPECT_EQ(0, held_end(&held));
+	EXPECT_EQ(0, side_end(&init));
+
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 8 task"));
+	ASSERT_EQ(0, mod_log(self->s.fd, &self->s.log));
+	EXPECT_EQ(1, log_count(&self->s.log, 'C', 3));
+	EXPECT_EQ(NULL, log_unpaired(&self->s.log));
 }
 
 /* Wait until thread @tid sleeps in a function whose name contains @name. */
@@ -627,11 +614,10 @@ static const char *wait_in_kernel(int tid, const char *name)
 TEST_F(engine, a_work_in_the_place_of_one_that_was_cancelled_in_its_callback_is_called)
 {
 	struct io_uring_sqe sqe = { .opcode = IORING_OP_READ, .len = 1 };
-	struct canceller canceller = { .fd = self->s.fd };
 	struct log *log = &self->s.log;
 	struct log_entry *first, *r, *c;
 	struct actor actor;
-	pthread_t thread;
+	struct side cancel;
 	int pipefd[2], ring;
 	char byte;
 
@@ -658,12 +644,11 @@ TEST_F(engine, a_work_in_the_place_of_one_that_was_cancelled_in_its_callback_is_
 		ASSERT_EQ(0, mod_log(self->s.fd, log));
 	}
 	/* Cancel is to be as far as it can get when the callback ends. */
-	ASSERT_EQ(0, pthread_create(&thread, NULL, canceller_main, &canceller));
-	wait_flag(&canceller.started);
-	if (must_skip(_metadata, wait_in_kernel(canceller.tid, "synchronize_srcu")))
+	ASSERT_TRUE(side_start(&cancel, cancel_work_0, &self->s));
+	if (must_skip(_metadata, wait_in_kernel(cancel.tid, "synchronize_srcu")))
 		return;
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "release 0"));
-	pthread_join(thread, NULL);
+	EXPECT_EQ(0, side_end(&cancel));
 	/* Work 0 again: the lowest place that is free is the same one. */
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "init 0"));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 tp:sys_exit %d 1 task 0 1",
@@ -947,6 +932,8 @@ TEST_F(engine, stack_page_that_is_not_resident_is_faulted_in)
 	ASSERT_NE(MAP_FAILED, stack);
 	file = memfd_create("stack", MFD_CLOEXEC);
 	ASSERT_GE(file, 0);
+	ASSERT_TRUE(map_code(RET0, 1));
+	ASSERT_TRUE(map_code(RET1, 1));
 	set_frames(&frames, (unsigned long)stack + 4096);
 	ASSERT_EQ(sizeof(frames), write(file, &frames, sizeof(frames)));
 	ASSERT_EQ(0, ftruncate(file, 4096));

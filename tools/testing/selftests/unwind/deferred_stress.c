@@ -5,7 +5,7 @@
  * on a kernel with lockdep and KASAN, too.
  */
 #include "engine_test.h"
-#include "../kselftest_harness.h"
+#include "unwind_harness.h"
 
 #include <time.h>
 

@@ -7,7 +7,8 @@
  * still have from the time before.
  */
 #include "engine_test.h"
-#include "../kselftest_harness.h"
+#include "unwind_perf.h"
+#include "unwind_harness.h"
 
 #define ENTRIES		500
 
@@ -366,6 +367,54 @@ TEST_F(key, one_of_two_armed_users_is_enough)
 	EXPECT_EQ(30, log_count(log, 'C', 0));
 }
 
+static int stall_rcu(void *arg)
+{
+	pin_to_cpu(nth_cpu(1));
+	return mod_cmd(*(int *)arg, "stall 0");
+}
+
+/*
+ * Turning the engine off takes a grace period. Who arms it does not wait for
+ * that: it is done with locks held that others need, those of tracepoints.
+ */
+TEST_F(key, arming_does_not_wait_for_the_grace_period_of_a_disarm)
+{
+	struct log *log = &self->s.log;
+	struct side reader;
+
+	if (must_skip(_metadata, need_cpus(2)))
+		return;
+	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
+	ASSERT_STREQ("", switch_off(&self->s));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
+	ASSERT_TRUE(side_start(&reader, stall_rcu, &self->s.fd));
+	usleep(100000);
+	session_forget(&self->s);
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "disarm"));
+	/* It goes off after a second. */
+	while (!log_rets(log, 1, -EINVAL) && !get_flag(&reader.done)) {
+		usleep(50000);
+		ASSERT_EQ(0, mod_cmd(self->s.fd, "req 2 task"));
+		log_free(log);
+		ASSERT_EQ(0, mod_log(self->s.fd, log));
+	}
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
+	EXPECT_EQ(0, get_flag(&reader.done));
+	session_forget(&self->s);
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 2 task"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "release 0"));
+	EXPECT_EQ(0, side_end(&reader));
+	/* The disarm has found out that it came too late: contexts still end. */
+	usleep(1000000);
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 2 task"));
+	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 2 task"));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(3, log_rets(log, 1, UT_QUEUED));
+	EXPECT_EQ(3, log_count(log, 'C', 1));
+	EXPECT_EQ(NULL, log_unpaired(log));
+}
+
 static int open_perf_event(uint64_t sample_type, bool exclude_user)
 {
 	struct perf_event_attr attr;
@@ -642,8 +691,6 @@ TEST_F(key, cpu_that_was_in_user_mode_when_it_went_off_is_open_again)
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
 	ASSERT_TRUE(spinner_start(&spinner, nth_cpu(1)));
 	ASSERT_STREQ("", switch_off(&self->s));
-	/* It refuses first, then it switches off. */
-	usleep(500000);
 	actor_end(&spinner);
 
 	ASSERT_TRUE(actor_start(&actor, nth_cpu(1)));

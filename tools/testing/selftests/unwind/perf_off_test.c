@@ -3,9 +3,9 @@
  * The perf ABI on a kernel without CONFIG_UNWIND_USER: both bits are refused, so
  * that a tool finds out and falls back, and what it falls back to works.
  */
-#define _GNU_SOURCE
+#include "unwind_chain.h"
 #include "unwind_perf.h"
-#include "../kselftest_harness.h"
+#include "unwind_harness.h"
 
 static int try_bits(uint64_t bits)
 {

@@ -5,13 +5,13 @@
  * that every cookie of a task that has ended has exactly one record, and that
  * nothing else is in the buffers.
  */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include "unwind_chain.h"
 #include "unwind_perf.h"
-#include "../kselftest_harness.h"
+#include "unwind_harness.h"
 
 #define DEFER		UT_ATTR_DEFER_CALLCHAIN
 #define OUTPUT		UT_ATTR_DEFER_OUTPUT

@@ -3,8 +3,8 @@
  * The sample tracer, samples/unwind/unwind-tracer.c: load it, call what it
  * probes, and read what it prints.
  */
-#include "unwind_test.h"
-#include "../kselftest_harness.h"
+#include "unwind_chain.h"
+#include "unwind_harness.h"
 
 #define MODULE		"unwind-tracer"
 #define CALLS		3

@@ -4,16 +4,20 @@
  * in which mappings end, libraries that come and go under the eyes of threads,
  * memory cgroups, and file systems that never answer.
  */
-#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <limits.h>
 #include <linux/fuse.h>
+#include <linux/userfaultfd.h>
 #include <malloc.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/shm.h>
 
-#include "sframe_test.h"
-#include "../kselftest_harness.h"
+#include "sframe_image.h"
+#include "unwind_harness.h"
 
 /* ------------------------------------------------------------------------ */
 /* Programs								      */

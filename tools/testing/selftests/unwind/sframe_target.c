@@ -6,7 +6,7 @@
  *
  * The exit status is 0, or tells what was wrong.
  */
-#include "sframe_test.h"
+#include "sframe_code.h"
 
 int main(int argc, char **argv)
 {

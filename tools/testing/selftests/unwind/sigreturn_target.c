@@ -15,7 +15,6 @@
  * its thread id, the address behind the sigreturn system call, and the address at
  * which the signal interrupted it.
  */
-#define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The places at which walker_test.c has its stack walked. Everything here is a
- * label with a known address; built for x86-64, x32 and i386.
+ * The places at which the tests of the walker have their stacks walked. Everything
+ * here is a label with a known address; built for x86-64, x32 and i386.
  *
  * probe_at() leaves the C stack: it takes stack pointer, frame pointer and a
  * system call from a struct probe and jumps to a stub. A stub makes the system
- * call with the instruction under test right behind it, so that the topmost IP
+ * call with the instruction under test right after it, so that the topmost IP
  * of the walk is exactly that instruction, whatever the stack looks like.
  */
 #include "walker_stubs.h"
@@ -126,7 +126,7 @@ LABEL stub_push_ip
 	mov	SP, BP
 	jmp	probe_back
 
-/* The same, in a program built for indirect branch tracking */
+/* The push, in a program built for indirect branch tracking */
 LABEL stub_endbr_push
 	SYSCALL
 LABEL stub_endbr_push_ip
@@ -148,21 +148,21 @@ LABEL stub_ret
 LABEL stub_ret_ip
 	ret
 
-/* The same with a prefix, for the sake of old branch predictors */
+/* The ret with a prefix, for the sake of old branch predictors */
 LABEL stub_rep_ret
 	SYSCALL
 LABEL stub_rep_ret_ip
 	rep
 	ret
 
-/* The same with the prefix that keeps the bounds registers */
+/* The ret with the prefix that keeps the bounds registers */
 LABEL stub_bnd_ret
 	SYSCALL
 LABEL stub_bnd_ret_ip
 	.byte	0xf2
 	ret
 
-/* The same where the callee removes its arguments */
+/* The ret of a function that removes its arguments */
 LABEL stub_ret_imm
 	SYSCALL
 LABEL stub_ret_imm_ip
@@ -183,7 +183,7 @@ LABEL stub_call_ret
 	jmp	probe_back
 
 /*
- * The same with the trap flag on: one trap in front of every instruction of the
+ * That call with the trap flag on: one trap before every instruction of the
  * callee and of the four below.
  */
 LABEL stub_step
@@ -301,7 +301,7 @@ LABEL load_fn_load
 LABEL handler_empty
 	ret
 
-/* Returns with the trap flag on: a trap in front of each instruction there */
+/* It returns with the trap flag on: a trap before each instruction there. */
 LABEL handler_step
 	pushf
 	orl	$0x100, (SP)
@@ -363,7 +363,6 @@ LABEL restorer_rt_end
 LABEL restorer_rt_short
 	mov	$NR_RT_SIGRETURN, %eax
 	syscall
-LABEL restorer_rt_short_end
 	nop
 
 /* As a toolchain for indirect branch tracking would have it */
@@ -371,10 +370,9 @@ LABEL restorer_rt_endbr
 	endbr64
 	mov	$NR_RT_SIGRETURN, %eax
 	syscall
-LABEL restorer_rt_endbr_end
 	nop
 
-/* A trampoline, and right behind it what is none any more */
+/* A trampoline, and right after it what is none any more */
 LABEL restorer_near
 	mov	$NR_RT_SIGRETURN, %eax
 	syscall
@@ -400,7 +398,6 @@ LABEL restorer_rt_endbr
 	endbr32
 	mov	$173, %eax
 	int	$0x80
-LABEL restorer_rt_endbr_end
 	nop
 
 LABEL restorer_old_endbr
@@ -421,13 +418,7 @@ LABEL stub_near_ip
 	jmp	probe_back
 
 #ifndef __x86_64__
-/* The entry the vDSO chooses: sysenter, syscall or int */
-LABEL stub_vsyscall
-	call	*vsyscall_entry
-LABEL stub_vsyscall_ret
-	jmp	probe_back
-
-/* The same from a function that sets up a frame */
+/* A function that calls the entry the vDSO chooses: sysenter, syscall or int */
 LABEL vsyscall_fn
 	push	BP
 	mov	SP, BP

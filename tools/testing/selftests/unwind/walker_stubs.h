@@ -58,15 +58,14 @@ extern int handler_probe_nr;
 extern int handler_raise_args[4];
 
 extern char restorer_rt[], restorer_rt_syscall[], restorer_rt_end[];
-extern char restorer_rt_endbr[], restorer_rt_endbr_end[];
+extern char restorer_rt_endbr[];
 extern char restorer_near[], stub_near[], stub_near_ip[];
 #ifdef __x86_64__
-extern char restorer_rt_short[], restorer_rt_short_end[];
+extern char restorer_rt_short[];
 #else
 extern char restorer_old_endbr[];
 extern char restorer_old[], restorer_old_mov[], restorer_old_syscall[];
 extern char restorer_old_end[];
-extern char stub_vsyscall[], stub_vsyscall_ret[];
 extern char vsyscall_fn[], vsyscall_fn_ret[];
 extern unsigned long vsyscall_entry;
 #endif

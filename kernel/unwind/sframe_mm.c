@@ -8,7 +8,8 @@
  * reference for as long as it reads the table, which may take any time: it is
  * user memory that somebody else may have to supply.
  *
- * Removing an entry takes no memory, so unmapping never fails because of it.
+ * Removing an entry or a range takes no memory, so unmapping never fails because
+ * of it.
  */
 
 #define pr_fmt(fmt) "unwind_sframe: " fmt
@@ -19,6 +20,7 @@
 #include <linux/mmap_lock.h>
 #include <linux/prctl.h>
 #include <linux/printk.h>
+#include <linux/overflow.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
@@ -27,10 +29,13 @@
 
 #include <asm/sframe.h>
 
-#include "sframe_sections.h"
+#include "rule_cache.h"
+#include "sframe_mm.h"
 
-#define CREATE_TRACE_POINTS
 #include <trace/events/unwind.h>
+
+/* Entries that go with the lock held once. */
+#define SFRAME_UNMAP_BATCH	64
 
 static struct sframe_entry *entry_of_text(const struct rb_node *node)
 {
@@ -50,8 +55,18 @@ static void trace_entry(const struct sframe_entry *entry, const char *what)
 					    what);
 }
 
-/* The store of an mm, or NULL. */
-static struct sframe_mm *sm_of(struct mm_struct *mm)
+static void trace_bare(const struct sframe_range *range, const char *what)
+{
+	trace_unwind_sframe_section(range->start, range->end, 0, 0, 0, what);
+}
+
+/**
+ * sframe_mm_of - The store of an mm
+ * @mm:	Address space
+ *
+ * Return: The store, which lives as long as the mm has users, or NULL.
+ */
+struct sframe_mm *sframe_mm_of(struct mm_struct *mm)
 {
 	/* Pairs with cmpxchg() in sframe_mm_get(). */
 	return smp_load_acquire(&mm->sframe);
@@ -59,7 +74,8 @@ static struct sframe_mm *sm_of(struct mm_struct *mm)
 
 static void sm_free(struct sframe_mm *sm)
 {
-	free_pages((unsigned long)sm->cache, SFRAME_CACHE_ORDER);
+	kfree(rcu_dereference_protected(sm->bare, true));
+	rule_cache_free(sm->cache);
 	kfree(sm);
 }
 
@@ -71,40 +87,34 @@ static struct sframe_mm *sm_alloc(gfp_t gfp)
 	if (!sm)
 		return NULL;
 
-	/* An empty slot matches no user address: the first mix is not 0. */
-	sm->cache = (void *)__get_free_pages(gfp | __GFP_ZERO,
-					     SFRAME_CACHE_ORDER);
-	if (!sm->cache) {
-		kfree(sm);
-		return NULL;
-	}
-
 	spin_lock_init(&sm->lock);
 	seqcount_spinlock_init(&sm->seq, &sm->lock);
 	sm->texts = RB_ROOT;
 	sm->tables = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&sm->found);
-	INIT_LIST_HEAD(&sm->probes);
+	INIT_LIST_HEAD(&sm->searches);
 	sm->gen = 1;
+	sm->no_memory = jiffies - SFRAME_RETRY - 1;
 	return sm;
 }
 
 /**
- * sframe_mm_get - The store of current's mm
+ * sframe_mm_get - The store of current's mm, which is made if there is none
+ * @gfp:	How to get the memory
  *
  * Return: The store, which lives as long as the mm has users; NULL if there was
  *	   no memory to make it.
  */
-struct sframe_mm *sframe_mm_get(void)
+struct sframe_mm *sframe_mm_get(gfp_t gfp)
 {
 	struct mm_struct *mm = current->mm;
 	struct sframe_mm *sm, *old;
 
-	sm = sm_of(mm);
+	sm = sframe_mm_of(mm);
 	if (likely(sm))
 		return sm;
 
-	sm = sm_alloc(SFRAME_GFP);
+	sm = sm_alloc(gfp);
 	if (!sm)
 		return NULL;
 
@@ -113,6 +123,39 @@ struct sframe_mm *sframe_mm_get(void)
 		return sm;
 
 	sm_free(sm);
+	return old;
+}
+
+/**
+ * sframe_mm_cache - The cache of rules of a store, which has a table
+ * @sm:	Store of current's mm
+ *
+ * Return: The cache, which lives as long as the store; NULL if there is no
+ *	   memory for it.
+ */
+struct rule_cache *sframe_mm_cache(struct sframe_mm *sm)
+{
+	struct rule_cache *cache, *old;
+
+	/* Pairs with cmpxchg() below. */
+	cache = smp_load_acquire(&sm->cache);
+	if (likely(cache))
+		return cache;
+
+	/* Whoever is short of memory is not asked for it in each walk. */
+	if (time_before_eq(jiffies, READ_ONCE(sm->no_memory) + SFRAME_RETRY))
+		return NULL;
+	cache = rule_cache_alloc(SFRAME_GFP);
+	if (!cache) {
+		WRITE_ONCE(sm->no_memory, jiffies);
+		return NULL;
+	}
+
+	old = cmpxchg(&sm->cache, NULL, cache);
+	if (!old)
+		return cache;
+
+	rule_cache_free(cache);
 	return old;
 }
 
@@ -147,9 +190,9 @@ void sframe_entry_put(struct sframe_entry *entry)
 		kfree_rcu(entry, rcu);
 }
 
-/* The first entry that has code behind @start. */
-static struct sframe_entry *first_behind(struct sframe_mm *sm,
-					 unsigned long start)
+/* The first entry that ends after @start. */
+static struct sframe_entry *first_after(struct sframe_mm *sm,
+					unsigned long start)
 {
 	struct rb_node *node = sm->texts.rb_node;
 	struct sframe_entry *found = NULL;
@@ -257,7 +300,7 @@ static void next_gen(struct sframe_mm *sm)
 {
 	lockdep_assert_held(&sm->lock);
 
-	/* Pairs with unwind_user_sframe_sync(). */
+	/* Pairs with tables_sync(). */
 	smp_store_release(&sm->gen, sm->gen + 1);
 }
 
@@ -283,20 +326,203 @@ static void unlink_entry(struct sframe_mm *sm, struct sframe_entry *entry,
 		sm->nr_found--;
 	}
 
-	if (rcu_access_pointer(sm->none) == entry)
-		RCU_INIT_POINTER(sm->none, NULL);
-
 	next_gen(sm);
 	sframe_entry_put(entry);
 }
 
-/* Drop what was found, as opposed to added, in a range. */
+/* The index of the first bare range that ends after @pc. */
+static unsigned int bare_index(const struct sframe_bare *bare, unsigned int nr,
+			       unsigned long pc)
+{
+	unsigned int first = 0;
+
+	while (nr) {
+		if (READ_ONCE(bare->ranges[first + nr / 2].end) <= pc) {
+			first += nr / 2 + 1;
+			nr -= nr / 2 + 1;
+		} else {
+			nr /= 2;
+		}
+	}
+	return first;
+}
+
+static bool range_has(const struct sframe_range *range, unsigned long pc)
+{
+	return pc - range->start < range->end - range->start;
+}
+
+/* The ranges may be changing: then sframe_bare_find() tries again. */
+static bool bare_find_rcu(struct sframe_mm *sm, unsigned long pc,
+			  struct sframe_range *range)
+{
+	const struct sframe_bare *bare = rcu_dereference(sm->bare);
+	unsigned int i, nr;
+
+	if (!bare)
+		return false;
+
+	nr = READ_ONCE(bare->nr);
+	i = bare_index(bare, nr, pc);
+	if (i >= nr)
+		return false;
+	/* If it changes meanwhile, it is read again. */
+	*range = data_race(bare->ranges[i]);
+	if (!range_has(range, pc))
+		return false;
+
+	WRITE_ONCE(sm->last_bare[sframe_bare_slot(range)], i);
+	return true;
+}
+
+/**
+ * sframe_bare_find - Is this address known to have no table?
+ * @sm:		Store
+ * @pc:		Address of code
+ * @range:	Code around it that has none either
+ *
+ * Return: true if so.
+ */
+bool sframe_bare_find(struct sframe_mm *sm, unsigned long pc,
+		      struct sframe_range *range)
+{
+	unsigned int seq;
+	bool found;
+
+	guard(rcu)();
+	do {
+		seq = read_seqcount_begin(&sm->seq);
+		found = bare_find_rcu(sm, pc, range);
+	} while (read_seqcount_retry(&sm->seq, seq));
+
+	return found;
+}
+
+/**
+ * sframe_bare_last - Ranges that were needed last
+ * @sm:		Store
+ * @last:	UNWIND_USER_BARE of them, which may be empty or be the same
+ */
+void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last)
+{
+	const struct sframe_bare *bare;
+	unsigned int seq, i, nr;
+
+	guard(rcu)();
+	do {
+		seq = read_seqcount_begin(&sm->seq);
+		bare = rcu_dereference(sm->bare);
+		nr = bare ? READ_ONCE(bare->nr) : 0;
+		for (i = 0; i < UNWIND_USER_BARE; i++) {
+			const struct sframe_range *range;
+
+			last[i].len = 0;
+			if (READ_ONCE(sm->last_bare[i]) >= nr)
+				continue;
+			range = &bare->ranges[READ_ONCE(sm->last_bare[i])];
+			last[i].start = READ_ONCE(range->start);
+			last[i].len = READ_ONCE(range->end) - last[i].start;
+		}
+	} while (read_seqcount_retry(&sm->seq, seq));
+}
+
+/* Drop @nr ranges from index @first on. */
+static void bare_cut(struct sframe_mm *sm, struct sframe_bare *bare,
+		     unsigned int first, unsigned int nr)
+{
+	lockdep_assert_held(&sm->lock);
+
+	write_seqcount_begin(&sm->seq);
+	memmove(&bare->ranges[first], &bare->ranges[first + nr],
+		(bare->nr - first - nr) * sizeof(bare->ranges[0]));
+	WRITE_ONCE(bare->nr, bare->nr - nr);
+	write_seqcount_end(&sm->seq);
+}
+
+static struct sframe_bare *bare_locked(struct sframe_mm *sm)
+{
+	return rcu_dereference_protected(sm->bare, lockdep_is_held(&sm->lock));
+}
+
+/*
+ * Forget bare ranges that have some of [start, end). No cached rule comes of
+ * them, so the generation stays.
+ */
+static void bare_remove(struct sframe_mm *sm, unsigned long start,
+			unsigned long end, const char *what)
+{
+	struct sframe_bare *bare = bare_locked(sm);
+	unsigned int first, nr = 0;
+
+	if (!bare)
+		return;
+
+	first = bare_index(bare, bare->nr, start);
+	while (first + nr < bare->nr && bare->ranges[first + nr].start < end) {
+		trace_bare(&bare->ranges[first + nr], what);
+		nr++;
+	}
+	if (nr)
+		bare_cut(sm, bare, first, nr);
+}
+
+/* The array with room for one more, or NULL if there is no memory. */
+static struct sframe_bare *bare_with_room(struct sframe_mm *sm)
+{
+	struct sframe_bare *old = bare_locked(sm), *bare;
+	unsigned int nr = old ? old->nr : 0, i;
+	size_t size;
+
+	if (nr >= SFRAME_MAX_BARE) {
+		/* Which ones does not matter: all can be found again. */
+		for (i = 0; i < SFRAME_EVICT; i++)
+			trace_bare(&old->ranges[i], "evicted");
+		bare_cut(sm, old, 0, SFRAME_EVICT);
+		return old;
+	}
+	if (old && nr < old->room)
+		return old;
+
+	size = kmalloc_size_roundup(struct_size(bare, ranges, nr + nr / 4 + 1));
+	bare = kmalloc(size, SFRAME_GFP);
+	if (!bare)
+		return NULL;
+
+	bare->room = (size - sizeof(*bare)) / sizeof(bare->ranges[0]);
+	bare->nr = nr;
+	if (old)
+		memcpy(bare->ranges, old->ranges, nr * sizeof(old->ranges[0]));
+	rcu_assign_pointer(sm->bare, bare);
+	if (old)
+		kfree_rcu(old, rcu);
+	return bare;
+}
+
+/* Add a range that overlaps no other. */
+static void bare_add(struct sframe_mm *sm, const struct sframe_range *range)
+{
+	struct sframe_bare *bare = bare_with_room(sm);
+	unsigned int i;
+
+	if (!bare)
+		return;
+
+	i = bare_index(bare, bare->nr, range->start);
+	write_seqcount_begin(&sm->seq);
+	WRITE_ONCE(bare->nr, bare->nr + 1);
+	memmove(&bare->ranges[i + 1], &bare->ranges[i],
+		(bare->nr - 1 - i) * sizeof(bare->ranges[0]));
+	bare->ranges[i] = *range;
+	write_seqcount_end(&sm->seq);
+}
+
+/* Drop the entries that were found, as opposed to added, in a range. */
 static void unlink_found(struct sframe_mm *sm, unsigned long start,
 			 unsigned long end)
 {
 	struct sframe_entry *entry, *next;
 
-	for (entry = first_behind(sm, start); entry && entry->start < end;
+	for (entry = first_after(sm, start); entry && entry->start < end;
 	     entry = next) {
 		next = next_entry(entry);
 		if (!entry->added)
@@ -309,7 +535,7 @@ static bool overlaps_added(struct sframe_mm *sm, unsigned long start,
 {
 	struct sframe_entry *entry;
 
-	for (entry = first_behind(sm, start); entry && entry->start < end;
+	for (entry = first_after(sm, start); entry && entry->start < end;
 	     entry = next_entry(entry)) {
 		if (entry->added)
 			return true;
@@ -318,62 +544,70 @@ static bool overlaps_added(struct sframe_mm *sm, unsigned long start,
 }
 
 /* Leave to added entries what is theirs; none of them has @pc. */
-static void clip_to_gap(struct sframe_mm *sm, struct sframe_entry *entry,
-			unsigned long pc)
+static void clip_to_gap(struct sframe_mm *sm, unsigned long *start,
+			unsigned long *end, unsigned long pc)
 {
 	struct sframe_entry *other;
 
-	for (other = first_behind(sm, entry->start);
-	     other && other->start < entry->end; other = next_entry(other)) {
+	for (other = first_after(sm, *start); other && other->start < *end;
+	     other = next_entry(other)) {
 		if (!other->added)
 			continue;
 		if (other->end <= pc)
-			entry->start = other->end;
+			*start = other->end;
 		else
-			entry->end = other->start;
+			*end = other->start;
 	}
 }
 
+/* The entry that has an address, without a reference, or NULL. */
+static struct sframe_entry *entry_at(struct sframe_mm *sm, unsigned long pc)
+{
+	struct sframe_entry *entry = first_after(sm, pc);
+
+	return entry && sframe_entry_has(entry, pc) ? entry : NULL;
+}
+
 /**
- * sframe_probe_begin - Start to watch mappings
+ * sframe_search_begin - Start to watch mappings
  * @sm:		Store
- * @probe:	With @probe->start and @probe->end
+ * @search:	With @search->start and @search->end
  *
  * Context: mmap lock of current's mm held, for reading
  */
-void sframe_probe_begin(struct sframe_mm *sm, struct sframe_probe *probe)
+void sframe_search_begin(struct sframe_mm *sm, struct sframe_search *search)
 {
 	mmap_assert_locked(current->mm);
 
-	probe->gone = false;
+	search->gone = false;
 	guard(spinlock)(&sm->lock);
-	list_add(&probe->list, &sm->probes);
+	list_add(&search->list, &sm->searches);
 }
 
 /**
- * sframe_probe_extend - Watch more of them
+ * sframe_search_extend - Watch more of them
  * @sm:		Store
- * @probe:	Probe that has begun
+ * @search:	Search that has begun
  * @start:	First byte of what is to be read next
- * @end:	Behind the last one
+ * @end:	The end of it (exclusive)
  */
-void sframe_probe_extend(struct sframe_mm *sm, struct sframe_probe *probe,
-			 unsigned long start, unsigned long end)
+void sframe_search_extend(struct sframe_mm *sm, struct sframe_search *search,
+			  unsigned long start, unsigned long end)
 {
 	guard(spinlock)(&sm->lock);
-	probe->start = min(probe->start, start);
-	probe->end = max(probe->end, end);
+	search->start = min(search->start, start);
+	search->end = max(search->end, end);
 }
 
 /**
- * sframe_probe_end - Stop to watch them
+ * sframe_search_end - Stop watching them
  * @sm:		Store
- * @probe:	What sframe_probe_begin() got
+ * @search:	What sframe_search_begin() got
  */
-void sframe_probe_end(struct sframe_mm *sm, struct sframe_probe *probe)
+void sframe_search_end(struct sframe_mm *sm, struct sframe_search *search)
 {
 	guard(spinlock)(&sm->lock);
-	list_del(&probe->list);
+	list_del(&search->list);
 }
 
 /*
@@ -401,11 +635,22 @@ static int check_mapped(struct mm_struct *mm, unsigned long start,
 	return start < end ? -EFAULT : 0;
 }
 
+/* Each entry that goes makes all cached rules invalid: several of them at once. */
+static void evict_found(struct sframe_mm *sm)
+{
+	unsigned int i;
+
+	for (i = 0; i < SFRAME_EVICT; i++)
+		unlink_entry(sm, list_first_entry(&sm->found,
+						  struct sframe_entry, list),
+			     "evicted");
+}
+
 /**
  * sframe_insert_found - Remember what a search has found
  * @sm:		Store
  * @entry:	Result. It is the store's now, whatever is returned
- * @probe:	Search, or NULL if the mmap lock was held all the time
+ * @search:	Search, or NULL if the mmap lock was held all the time
  * @pc:		Address that was searched for, in the range of @entry
  *
  * Context: mmap lock of current's mm held, for reading
@@ -415,7 +660,7 @@ static int check_mapped(struct mm_struct *mm, unsigned long start,
  */
 struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 					 struct sframe_entry *entry,
-					 struct sframe_probe *probe,
+					 struct sframe_search *search,
 					 unsigned long pc)
 {
 	struct sframe_entry *other;
@@ -423,7 +668,7 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 	mmap_assert_locked(current->mm);
 
 	/*
-	 * munmap() downgrades the lock before it tells the probes, so a table
+	 * munmap() downgrades the lock before it tells the searches, so a table
 	 * that they did not watch yet can still have been readable.
 	 */
 	if (entry->has_table && check_mapped(current->mm, entry->sec.start,
@@ -434,24 +679,23 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 
 	guard(spinlock)(&sm->lock);
 
-	if (probe && probe->gone) {
+	if (search && search->gone) {
 		sframe_entry_put(entry);
 		return NULL;
 	}
 
-	other = first_behind(sm, pc);
-	if (other && sframe_entry_has(other, pc)) {
+	other = entry_at(sm, pc);
+	if (other) {
 		refcount_inc(&other->ref);
 		sframe_entry_put(entry);
 		return other;
 	}
 
-	clip_to_gap(sm, entry, pc);
+	clip_to_gap(sm, &entry->start, &entry->end, pc);
 	unlink_found(sm, entry->start, entry->end);
+	bare_remove(sm, entry->start, entry->end, "replaced");
 	if (sm->nr_found >= SFRAME_MAX_FOUND)
-		unlink_entry(sm, list_first_entry(&sm->found,
-						  struct sframe_entry, list),
-			     "evicted");
+		evict_found(sm);
 
 	refcount_inc(&entry->ref);
 	link_entry(sm, entry);
@@ -460,19 +704,63 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 }
 
 /**
- * sframe_entry_note_none - Remember an entry without table as the usual case
+ * sframe_bare_insert - Remember that some code has no table
+ * @sm:		Store
+ * @range:	The code; becomes what is left of it beside added entries
+ * @search:	Search, or NULL if the mmap lock was held all the time
+ * @pc:		Address that was searched for, in @range
+ * @reason:	Why there is no table
+ *
+ * If it cannot be remembered, that is as good: it will be found again.
+ *
+ * Context: mmap lock of current's mm held, for reading
+ */
+void sframe_bare_insert(struct sframe_mm *sm, struct sframe_range *range,
+			struct sframe_search *search, unsigned long pc,
+			const char *reason)
+{
+	struct sframe_bare *bare;
+	unsigned int i;
+
+	mmap_assert_locked(current->mm);
+	guard(spinlock)(&sm->lock);
+
+	if ((search && search->gone) || entry_at(sm, pc)) {
+		/* Good for this address at this time */
+		range->start = pc;
+		range->end = pc + 1;
+		return;
+	}
+
+	clip_to_gap(sm, &range->start, &range->end, pc);
+	unlink_found(sm, range->start, range->end);
+
+	/*
+	 * A mapping that has grown, as those of compilers do, or somebody who was
+	 * faster: what was known stays true.
+	 */
+	bare = bare_locked(sm);
+	if (bare) {
+		i = bare_index(bare, bare->nr, pc);
+		if (i < bare->nr && range_has(&bare->ranges[i], pc))
+			return;
+		bare_remove(sm, range->start, range->end, "replaced");
+	}
+
+	bare_add(sm, range);
+	trace_bare(range, reason);
+}
+
+/**
+ * sframe_entry_drop - Forget an entry
  * @sm:		Store
  * @entry:	Entry that the caller has a reference to
  */
-void sframe_entry_note_none(struct sframe_mm *sm, struct sframe_entry *entry)
+void sframe_entry_drop(struct sframe_mm *sm, struct sframe_entry *entry)
 {
-	if (rcu_access_pointer(sm->none) == entry)
-		return;
-
 	guard(spinlock)(&sm->lock);
-	/* Once it is out of the tree nobody would take it back. */
 	if (!RB_EMPTY_NODE(&entry->text))
-		rcu_assign_pointer(sm->none, entry);
+		unlink_entry(sm, entry, "retried");
 }
 
 /**
@@ -500,35 +788,57 @@ void sframe_entry_bad(struct sframe_mm *sm, struct sframe_entry *entry,
 			      reason);
 }
 
+/* Unlink some of what is touched. Returns false when that was all. */
+static bool unmap_some(struct sframe_mm *sm, unsigned long start,
+		       unsigned long end)
+{
+	struct interval_tree_node *node;
+	struct sframe_entry *entry;
+	unsigned int i;
+
+	guard(spinlock)(&sm->lock);
+
+	for (i = 0; i < SFRAME_UNMAP_BATCH; i++) {
+		entry = first_after(sm, start);
+		if (entry && entry->start < end) {
+			unlink_entry(sm, entry, "unmapped");
+			continue;
+		}
+
+		node = interval_tree_iter_first(&sm->tables, start, end - 1);
+		if (!node)
+			return false;
+		unlink_entry(sm, container_of(node, struct sframe_entry, table),
+			     "unmapped");
+	}
+	return true;
+}
+
 void __sframe_unmap(struct mm_struct *mm, unsigned long start,
 		    unsigned long end)
 {
-	struct sframe_mm *sm = sm_of(mm);
-	struct interval_tree_node *node;
-	struct sframe_entry *entry, *next;
-	struct sframe_probe *probe;
+	struct sframe_mm *sm = sframe_mm_of(mm);
+	struct sframe_search *search;
 
 	mmap_assert_locked(mm);
 
 	if (start >= end)
 		return;
 
-	guard(spinlock)(&sm->lock);
-
-	list_for_each_entry(probe, &sm->probes, list) {
-		if (probe->start < end && start < probe->end)
-			probe->gone = true;
+	scoped_guard(spinlock, &sm->lock) {
+		list_for_each_entry(search, &sm->searches, list) {
+			if (search->start < end && start < search->end)
+				search->gone = true;
+		}
+		bare_remove(sm, start, end, "unmapped");
 	}
 
-	for (entry = first_behind(sm, start); entry && entry->start < end;
-	     entry = next) {
-		next = next_entry(entry);
-		unlink_entry(sm, entry, "unmapped");
-	}
-
-	while ((node = interval_tree_iter_first(&sm->tables, start, end - 1)))
-		unlink_entry(sm, container_of(node, struct sframe_entry, table),
-			     "unmapped");
+	/*
+	 * What is still there between two batches is looked up as it was before:
+	 * the mappings are on their way, and so is the next generation.
+	 */
+	while (unmap_some(sm, start, end))
+		cond_resched();
 }
 
 void __sframe_mm_exit(struct mm_struct *mm)
@@ -600,7 +910,7 @@ static void drop_not_copied(struct mm_struct *oldmm, struct mm_struct *mm)
  */
 int sframe_mm_dup(struct mm_struct *oldmm, struct mm_struct *mm)
 {
-	struct sframe_mm *old = sm_of(oldmm);
+	struct sframe_mm *old = sframe_mm_of(oldmm);
 	struct sframe_entry *entry, *copy;
 	struct sframe_mm *sm;
 	struct rb_node *node;
@@ -645,6 +955,7 @@ static int insert_added(struct sframe_mm *sm, struct sframe_entry *entry)
 		return -ENOSPC;
 
 	unlink_found(sm, entry->start, entry->end);
+	bare_remove(sm, entry->start, entry->end, "replaced");
 	link_entry(sm, entry);
 	trace_entry(entry, "added");
 	return 0;
@@ -701,9 +1012,9 @@ static int add_entry(struct sframe_mm *sm, struct sframe_entry *entry)
 /**
  * sframe_prctl_add - prctl(PR_ADD_SFRAME): use a table for a range of code
  * @sframe_start:	Address of the table's header, a multiple of 8
- * @sframe_end:		Behind the memory of the table, which may be longer
+ * @sframe_end:		The end of its memory (exclusive), which may be longer
  * @text_start:		First byte of the code
- * @text_end:		Behind the last one
+ * @text_end:		The end of it (exclusive)
  *
  * The table stays in use until PR_REMOVE_SFRAME, or until some of its memory or
  * of the code is unmapped, moved or mapped over. A copied mm has it as well. To
@@ -748,8 +1059,8 @@ int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 	if (sframe_end - sframe_start > SFRAME_MAX_TABLE)
 		return -EFBIG;
 
-	sm = sframe_mm_get();
-	entry = sframe_entry_alloc(SFRAME_GFP);
+	sm = sframe_mm_get(SFRAME_ADD_GFP);
+	entry = sframe_entry_alloc(SFRAME_ADD_GFP);
 	if (!sm || !entry) {
 		sframe_entry_put(entry);
 		return -ENOMEM;
@@ -822,7 +1133,7 @@ int sframe_prctl_remove(unsigned long sframe_start, unsigned long arg3,
 	if (arg3 || arg4 || arg5)
 		return -EINVAL;
 
-	sm = sm_of(mm);
+	sm = sframe_mm_of(mm);
 	if (!sm)
 		return -ENOENT;
 

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _KERNEL_UNWIND_SFRAME_MM_H
+#define _KERNEL_UNWIND_SFRAME_MM_H
+
+/*
+ * What an mm knows of the SFrame tables for its code. Shared by the store
+ * (sframe_mm.c), the search for tables (sframe_discover.c) and the provider of
+ * rules (user_sframe.c).
+ *
+ * Code with a table has an entry, and so has code whose table cannot be used.
+ * Code without a table, which is most of it, is bare: no more than a range.
+ * Entries and bare ranges do not overlap.
+ *
+ * Who may do what when:
+ *
+ *		insert		remove		look up		use an entry
+ * lock		sm->lock, and	sm->lock	RCU, retried	a reference
+ *		mmap lock that			by sm->seq
+ *		keeps the code
+ *		and table mapped
+ *
+ * An entry does not change but for @reason; it is replaced by another one. Its
+ * memory goes with the last reference and a grace period.
+ */
+
+#include <linux/bits.h>
+#include <linux/gfp.h>
+#include <linux/interval_tree.h>
+#include <linux/jiffies.h>
+#include <linux/list.h>
+#include <linux/rbtree.h>
+#include <linux/refcount.h>
+#include <linux/seqlock.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+#include "sframe.h"
+#include "user.h"
+
+/*
+ * Limits per mm. What was found makes room for what is newer, what was asked for
+ * is refused. All of it together is some 1.3 MB of kernel memory, which is
+ * charged to the memory cgroup.
+ */
+#define SFRAME_MAX_FOUND	1024
+#define SFRAME_MAX_BARE		1024
+#define SFRAME_MAX_ADDED	4096
+
+/* As many go at once when there is no more room. */
+#define SFRAME_EVICT		(SFRAME_MAX_FOUND / 4)
+
+/*
+ * For what a walk remembers: that is for somebody else, and rather does without
+ * than reclaim memory, or take the last of it.
+ */
+#define SFRAME_GFP		(GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOMEMALLOC | \
+				 __GFP_NOWARN)
+
+/* For what somebody asks for, who can be told that there is no memory */
+#define SFRAME_ADD_GFP		(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN)
+
+/* Bytes that a table may have; offsets in it are of 32 bits. */
+#define SFRAME_MAX_TABLE	BIT(32)
+
+/* After so long it is worth while to try again what failed. */
+#define SFRAME_RETRY		HZ
+
+/**
+ * struct sframe_entry - Some code, and the table for it
+ * @sec:	The table, valid if @has_table
+ * @start:	First byte of the code
+ * @end:	The end of it (exclusive). Found entries may cover less code than
+ *		their table, which has all of a file
+ * @reason:	Why the table is not to be used, or NULL
+ * @retry:	In jiffies, when an entry without table is to be searched again
+ * @text:	In the mm's tree by code, or empty. Protected by sframe_mm::lock
+ * @table:	In the mm's tree by table, if @has_table
+ * @list:	In sframe_mm::found, if not @added
+ * @ref:	One for the tree, one for each walk that uses the entry
+ * @has_table:	There is a table, as opposed to one that could not be read
+ * @added:	prctl() asked for it: neither replaced nor evicted
+ * @rcu:	To free it
+ */
+struct sframe_entry {
+	struct sframe_section		sec;
+	unsigned long			start;
+	unsigned long			end;
+	const char			*reason;
+	unsigned long			retry;
+	struct rb_node			text;
+	struct interval_tree_node	table;
+	struct list_head		list;
+	refcount_t			ref;
+	bool				has_table;
+	bool				added;
+	struct rcu_head			rcu;
+};
+
+static inline bool sframe_entry_has(const struct sframe_entry *entry,
+				    unsigned long pc)
+{
+	return pc - entry->start < entry->end - entry->start;
+}
+
+/**
+ * struct sframe_range - Some code without table
+ * @start:	First byte
+ * @end:	The end (exclusive)
+ */
+struct sframe_range {
+	unsigned long	start;
+	unsigned long	end;
+};
+
+/* The program's own code is one that most frames are in. */
+static inline unsigned int sframe_bare_slot(const struct sframe_range *range)
+{
+	unsigned long code = current->mm->start_code;
+
+	return code >= range->start && code < range->end ? 0 : 1;
+}
+
+/**
+ * struct sframe_bare - The code of an mm that has no table
+ * @rcu:	To free it
+ * @nr:		Number of ranges
+ * @room:	How many there is room for
+ * @ranges:	Sorted by address
+ *
+ * Ranges come and go in place while sframe_mm::seq says so; if there is no room,
+ * there is a new array.
+ */
+struct sframe_bare {
+	struct rcu_head		rcu;
+	unsigned int		nr;
+	unsigned int		room;
+	struct sframe_range	ranges[] __counted_by(room);
+};
+
+/**
+ * struct sframe_mm - The tables of an mm
+ * @lock:	Protects all below but for what is said there
+ * @seq:	Of changes of @texts and of ranges in @bare, for lookups without
+ *		the lock
+ * @texts:	All entries; they do not overlap
+ * @tables:	Those that have a table, by its address; they may overlap
+ * @found:	Those that were not added, the oldest first
+ * @searches:	Searches under way
+ * @nr_found:	Entries in @found
+ * @nr_added:	The others
+ * @gen:	Changes when an entry goes. Read without the lock
+ * @bare:	Code without table, or NULL. Read under RCU
+ * @last_bare:	Indices of the ranges that were needed last, as a hint: whatever
+ *		range is there, it is bare. No lock
+ * @no_memory:	In jiffies, when memory for @cache was refused. No lock
+ * @cache:	Rules by address; comes with the first entry that has a table and
+ *		stays. NULL until then. Read without the lock
+ */
+struct sframe_mm {
+	/* See above, and the table at the top for the entries. */
+	spinlock_t			lock;
+	seqcount_spinlock_t		seq;
+	struct rb_root			texts;
+	struct rb_root_cached		tables;
+	struct list_head		found;
+	struct list_head		searches;
+	unsigned int			nr_found;
+	unsigned int			nr_added;
+	u64				gen;
+	struct sframe_bare __rcu	*bare;
+	u16				last_bare[UNWIND_USER_BARE];
+	unsigned long			no_memory;
+	struct rule_cache		*cache;
+};
+
+/**
+ * struct sframe_search - A search that reads headers without the mmap lock
+ * @list:	In sframe_mm::searches
+ * @start:	First byte of the mappings that it looks at
+ * @end:	The end of the last one (exclusive)
+ * @gone:	Some of it was unmapped since
+ */
+struct sframe_search {
+	struct list_head	list;
+	unsigned long		start;
+	unsigned long		end;
+	bool			gone;
+};
+
+struct sframe_mm *sframe_mm_of(struct mm_struct *mm);
+struct sframe_mm *sframe_mm_get(gfp_t gfp);
+struct rule_cache *sframe_mm_cache(struct sframe_mm *sm);
+
+struct sframe_entry *sframe_entry_get(struct sframe_mm *sm, unsigned long pc);
+struct sframe_entry *sframe_entry_alloc(gfp_t gfp);
+void sframe_entry_put(struct sframe_entry *entry);
+void sframe_entry_bad(struct sframe_mm *sm, struct sframe_entry *entry,
+		      enum sframe_status status);
+void sframe_entry_drop(struct sframe_mm *sm, struct sframe_entry *entry);
+struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
+					 struct sframe_entry *entry,
+					 struct sframe_search *search,
+					 unsigned long pc);
+
+void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last);
+bool sframe_bare_find(struct sframe_mm *sm, unsigned long pc,
+		      struct sframe_range *range);
+void sframe_bare_insert(struct sframe_mm *sm, struct sframe_range *range,
+			struct sframe_search *search, unsigned long pc,
+			const char *reason);
+
+void sframe_search_begin(struct sframe_mm *sm, struct sframe_search *search);
+void sframe_search_extend(struct sframe_mm *sm, struct sframe_search *search,
+			  unsigned long start, unsigned long end);
+void sframe_search_end(struct sframe_mm *sm, struct sframe_search *search);
+
+enum unwind_user_status
+sframe_discover(struct sframe_mm *sm, unsigned long pc,
+		struct sframe_entry **entry, struct sframe_range *bare);
+
+#endif /* _KERNEL_UNWIND_SFRAME_MM_H */

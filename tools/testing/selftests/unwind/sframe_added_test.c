@@ -1,0 +1,675 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SFrame tables that were added by prctl(): when they are used, and for how long.
+ * The code is such that a walk by frame pointers does not show it, so every frame
+ * that is there came from a table.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "sframe_code.h"
+#include "unwind_harness.h"
+
+FIXTURE(added)
+{
+	struct area area;
+};
+
+FIXTURE_VARIANT(added)
+{
+	unsigned int version;
+	bool pcrel;
+};
+
+FIXTURE_VARIANT_ADD(added, v2)
+{
+	.version = 2,
+};
+
+FIXTURE_VARIANT_ADD(added, v2_pcrel)
+{
+	.version = 2,
+	.pcrel = true,
+};
+
+FIXTURE_VARIANT_ADD(added, v3)
+{
+	.version = 3,
+	.pcrel = true,
+};
+
+FIXTURE_SETUP(added)
+{
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_TRUE(area_make(&self->area, variant->version, variant->pcrel,
+			      true));
+}
+
+FIXTURE_TEARDOWN(added)
+{
+	remove_table(self->area.table);
+	munmap(self->area.mem, AREA_SIZE);
+}
+
+TEST_F(added, code_without_a_table_has_no_frames)
+{
+	EXPECT_TRUE(is_without_table(&self->area.code));
+}
+
+TEST_F(added, table_gives_exact_frames_cold_and_warm)
+{
+	ASSERT_EQ(0, area_add(&self->area));
+	EXPECT_TRUE(is_exact(&self->area.code));
+	EXPECT_TRUE(is_exact(&self->area.code));
+	EXPECT_TRUE(is_exact(&self->area.code));
+}
+
+/*
+ * Rules are cached by the lower 16 bits of addresses, four for each place: more
+ * pieces of code than that, 64 KiB apart, and no two with the same rules.
+ */
+TEST_F(added, rules_of_code_with_the_same_lower_address_bits_are_kept_apart)
+{
+	struct area areas[6];
+	unsigned int i, round;
+	u8 *mem;
+
+	mem = map_anon(0, ARRAY_SIZE(areas) * AREA_SIZE, PROT_CODE, 0);
+	ASSERT_NE(MAP_FAILED, mem);
+	for (i = 0; i < ARRAY_SIZE(areas); i++) {
+		code_frame = 24 + 16 * i;
+		ASSERT_TRUE(area_fill(&areas[i], mem + i * AREA_SIZE,
+				      variant->version, variant->pcrel, false));
+		ASSERT_EQ(0, area_add(&areas[i]));
+	}
+	for (round = 0; round < 4; round++) {
+		for (i = 0; i < ARRAY_SIZE(areas); i++)
+			EXPECT_TRUE(is_exact(&areas[i].code));
+	}
+	code_frame = 24;
+	munmap(mem, ARRAY_SIZE(areas) * AREA_SIZE);
+}
+
+TEST_F(added, table_replaces_the_answer_that_there_is_none)
+{
+	EXPECT_TRUE(is_without_table(&self->area.code));
+	ASSERT_EQ(0, area_add(&self->area));
+	EXPECT_TRUE(is_exact(&self->area.code));
+}
+
+TEST_F(added, removed_table_is_used_no_more)
+{
+	ASSERT_EQ(0, area_add(&self->area));
+	EXPECT_TRUE(is_exact(&self->area.code));
+	ASSERT_EQ(0, remove_table(self->area.table));
+	EXPECT_TRUE(is_without_table(&self->area.code));
+	EXPECT_EQ(-ENOENT, remove_table(self->area.table));
+	ASSERT_EQ(0, area_add(&self->area));
+	EXPECT_TRUE(is_exact(&self->area.code));
+}
+
+TEST_F(added, one_table_for_two_ranges_goes_as_a_whole)
+{
+	struct area *a = &self->area;
+	unsigned long middle = a->code.stub[1];
+
+	ASSERT_EQ(0, add_table(a->table, a->table_end, a->text, middle));
+	ASSERT_EQ(0, add_table(a->table, a->table_end, middle, a->text_end));
+	ASSERT_EQ(0, remove_table(a->table));
+	EXPECT_EQ(-ENOENT, remove_table(a->table));
+	EXPECT_TRUE(is_without_table(&a->code));
+}
+
+/* Two pieces of code, one table for both */
+TEST_F(added, one_table_for_two_pieces_of_code_is_exact_in_both)
+{
+	struct area *a = &self->area;
+	unsigned long text = a->text + 2 * PAGE;
+	struct code second;
+
+	code_make(&second, (u8 *)text, text, true);
+	sframe_build_init(&build, variant->version, variant->pcrel, a->table);
+	code_funcs(&a->code, true, &build);
+	code_funcs(&second, true, &build);
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+
+	/* A function that is not in the range that the table was added for. */
+	ASSERT_EQ(0, add_table(a->table, a->table_end, second.addr, second.end));
+	EXPECT_TRUE(is_exact(&second));
+	EXPECT_TRUE(is_without_table(&a->code));
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_TRUE(is_exact(&a->code));
+	EXPECT_TRUE(is_exact(&second));
+}
+
+TEST_F(added, tables_whose_memory_overlaps_are_apart)
+{
+	struct area *a = &self->area, second = *a;
+	unsigned long text = a->text + 2 * PAGE;
+	size_t len;
+
+	/* The second table is within the memory of the first, after its end. */
+	second.text = text;
+	second.table = a->table + PAGE;
+	code_make(&second.code, (u8 *)text, text, true);
+	second.text_end = second.code.end;
+	len = code_table(&second.code, true, &build, variant->version,
+			 variant->pcrel, second.table);
+	memcpy((void *)second.table, build.mem, len);
+
+	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, area_add(&second));
+	EXPECT_TRUE(is_exact(&a->code));
+	EXPECT_TRUE(is_exact(&second.code));
+	ASSERT_EQ(0, remove_table(a->table));
+	EXPECT_TRUE(is_without_table(&a->code));
+	EXPECT_TRUE(is_exact(&second.code));
+	ASSERT_EQ(0, area_add(a));
+	/* A page of both */
+	ASSERT_EQ(0, munmap((void *)(a->table_end - PAGE), PAGE));
+	EXPECT_TRUE(is_without_table(&a->code));
+	EXPECT_TRUE(is_without_table(&second.code));
+	EXPECT_EQ(-ENOENT, remove_table(a->table));
+	EXPECT_EQ(-ENOENT, remove_table(second.table));
+}
+
+TEST_F(added, unmapping_a_page_behind_leaves_it)
+{
+	ASSERT_EQ(0, area_add(&self->area));
+	ASSERT_EQ(0, munmap(self->area.mem + AREA_SIZE - PAGE, PAGE));
+	ASSERT_EQ(0, munmap(self->area.mem, PAGE));
+	EXPECT_TRUE(is_exact(&self->area.code));
+}
+
+TEST_F(added, protection_changes_leave_it)
+{
+	struct area *a = &self->area;
+
+	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, mprotect((void *)a->text, PAGE, PROT_READ));
+	ASSERT_EQ(0, mprotect((void *)a->text, PAGE, PROT_READ | PROT_EXEC));
+	ASSERT_EQ(0, mprotect((void *)a->table, PAGE, PROT_READ));
+	EXPECT_TRUE(is_exact(&a->code));
+}
+
+/* The frame pointer of this code leads to call_code()'s caller. */
+TEST_F(added, unreadable_table_ends_the_walk_until_it_can_be_read)
+{
+	struct area a;
+
+	ASSERT_TRUE(area_make(&a, variant->version, variant->pcrel, false));
+	ASSERT_EQ(0, area_add(&a));
+	ASSERT_EQ(0, mprotect((void *)a.table, PAGE, PROT_NONE));
+	EXPECT_TRUE(is_cut(&a.code));
+	ASSERT_EQ(0, mprotect((void *)a.table, PAGE, PROT_READ));
+	EXPECT_TRUE(is_exact(&a.code));
+	ASSERT_EQ(0, mprotect((void *)a.table, PAGE, PROT_NONE));
+	/* What is known of it is as good as before. */
+	EXPECT_TRUE(is_exact(&a.code));
+	munmap(a.mem, AREA_SIZE);
+}
+
+/* The stack of an exit_group() by the area's code, of which @ring tells. */
+static int exit_of_child(struct area *a, bool resident, struct up_ring *ring)
+{
+	struct perf_event_attr attr;
+	int go[2], ret = -1;
+	pid_t pid;
+	char c = 0;
+
+	if (pipe(go))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		alarm(60);
+		if (read(go[0], &c, 1) != 1 ||
+		    (!resident && madvise((void *)a->table, PAGE, MADV_DONTNEED)))
+			_exit(0);
+		call_code(SYS_exit_group, (void *)a->code.top);
+	}
+
+	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
+		     tracepoint_id("raw_syscalls", "sys_enter"),
+		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+	if (pid > 0 && !up_open_pages(ring, &attr, pid, -1, -1, 4)) {
+		/* exit_group() */
+		ret = ioctl(ring->fd, PERF_EVENT_IOC_SET_FILTER, "id == 231") ?:
+		      up_enable(ring);
+	}
+	write(go[1], &c, 1);
+	waitpid(pid, NULL, 0);
+	close(go[0]);
+	close(go[1]);
+	return ret;
+}
+
+/* Nothing is paged in for a task that exits, and its tables are not either. */
+TEST_F(added, table_that_is_not_resident_ends_the_walk_of_a_task_that_exits)
+{
+	struct up_ring ring;
+	struct up_rec *rec;
+	unsigned int nr;
+	struct area a;
+	int resident;
+
+	ASSERT_TRUE(area_make(&a, variant->version, variant->pcrel, false));
+	ASSERT_EQ(0, area_add(&a));
+	for (resident = 0; resident < 2; resident++) {
+		ASSERT_EQ(0, exit_of_child(&a, resident, &ring));
+		up_drain(&ring);
+		EXPECT_EQ(1, up_count(&ring, UT_RECORD_CALLCHAIN_DEFERRED));
+		rec = up_nth(&ring, UT_RECORD_CALLCHAIN_DEFERRED, 0);
+		ASSERT_NE(NULL, rec);
+		nr = resident ? a.code.nr_ips : 1;
+		ASSERT_LE(nr, rec->nr);
+		EXPECT_EQ(resident, rec->nr > 1);
+		EXPECT_TRUE(up_frames_equal(rec->ips, nr, a.code.ips, nr));
+		up_close(&ring);
+	}
+	munmap(a.mem, AREA_SIZE);
+}
+
+/*
+ * Give functions of the table in @build rows of a type that does not exist: the
+ * one at @start, or all if that is 0.
+ */
+static void spoil_func(u8 *table, unsigned long start)
+{
+	u32 fde = build.version == 2 ? 20 : 16, i;
+	u8 *fdes = table + SFRAME_BUILD_HEADER;
+
+	for (i = 0; i < build.nr_funcs; i++) {
+		if (start && build.funcs[i].start != start)
+			continue;
+		if (build.version == 2)
+			fdes[i * fde + 16] = 0xf;
+		else
+			fdes[build.nr_funcs * fde + build.funcs[i].rows_off + 2] = 0xf;
+	}
+}
+
+static void spoil_table(u8 *table)
+{
+	spoil_func(table, 0);
+}
+
+/* Let all functions of the table in @build start after all code, the last first. */
+static void spoil_index(u8 *table)
+{
+	u8 *fdes = table + SFRAME_BUILD_HEADER;
+	u32 i;
+
+	for (i = 0; i < build.nr_funcs; i++) {
+		s64 start = 0x10000000 + 0x1000 * (s64)(build.nr_funcs - i);
+
+		if (build.version == 2)
+			*(s32 *)(fdes + i * 20) = start;
+		else
+			*(s64 *)(fdes + i * 16) = start;
+	}
+}
+
+TEST_F(added, table_that_turns_into_garbage_is_given_up)
+{
+	struct area *a = &self->area;
+	u8 *table = (u8 *)a->table;
+
+	ASSERT_EQ(0, area_add(a));
+	/* The header is not looked at again, what follows it is. */
+	spoil_index(table);
+	EXPECT_TRUE(is_cut(&a->code));
+	memcpy(table, build.mem, PAGE);
+	EXPECT_TRUE(is_cut(&a->code));
+	/* It still counts as added. */
+	EXPECT_EQ(-EEXIST, area_add(a));
+	ASSERT_EQ(0, remove_table(a->table));
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_TRUE(is_exact(&a->code));
+}
+
+static int child_has_nothing_added(struct area *area)
+{
+	return remove_table(area->table) != -ENOENT ? 2 :
+	       child_is_without_table(area);
+}
+
+static int child_removes(struct area *area)
+{
+	return remove_table(area->table) ? 1 :
+	       is_without_table(&area->code) ? 0 : 2;
+}
+
+TEST_F(added, child_of_a_fork_has_its_own_copy)
+{
+	struct area *a = &self->area;
+
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_EQ(0, in_child(child_is_exact, a));
+	EXPECT_EQ(0, in_child(child_removes, a));
+	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, remove_table(a->table));
+	EXPECT_EQ(0, in_child(child_is_without_table, a));
+}
+
+TEST_F(added, child_without_the_table_memory_has_no_copy)
+{
+	struct area *a = &self->area;
+
+	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, madvise((void *)a->table, PAGE, MADV_DONTFORK));
+	EXPECT_EQ(0, in_child(child_has_nothing_added, a));
+	EXPECT_TRUE(is_exact(&a->code));
+}
+
+TEST_F(added, child_without_the_code_has_no_copy)
+{
+	struct area *a = &self->area;
+
+	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, madvise((void *)a->text, PAGE, MADV_DONTFORK));
+	EXPECT_EQ(ENOENT, in_child(child_remove_error, a));
+}
+
+static int child_is_exact_with_a_readable_table(struct area *area)
+{
+	return mprotect((void *)area->table, PAGE, PROT_READ) ? 2 :
+	       child_is_exact(area);
+}
+
+TEST_F(added, child_of_a_fork_has_a_copy_of_what_is_not_readable_just_now)
+{
+	struct area *a = &self->area;
+
+	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, mprotect((void *)a->table, PAGE, PROT_NONE));
+	EXPECT_EQ(0, in_child(child_is_exact_with_a_readable_table, a));
+}
+
+/* What was cached while it was good is not used either. */
+TEST_F(added, bad_table_takes_its_rules_with_it)
+{
+	struct area *a = &self->area;
+	u64 words[] = { 0, a->code.leaf + 2, 0 };
+	uint64_t ips[MAX_IPS];
+
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_TRUE(is_exact(&a->code));
+	spoil_index((u8 *)a->table);
+	/* An address that nobody has asked for yet */
+	EXPECT_EQ(2, stack_of_words(words, ips));
+	EXPECT_TRUE(is_cut(&a->code));
+}
+
+/* A function whose rows make no sense ends the walk, and does no harm to others. */
+TEST_F(added, bad_function_leaves_the_others)
+{
+	struct area *a = &self->area;
+	uint64_t ips[MAX_IPS];
+	int i;
+
+	ASSERT_EQ(0, area_add(a));
+	spoil_func((u8 *)a->table, a->code.stub[1]);
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(3, stack_of((void *)a->code.top, ips));
+		EXPECT_TRUE(up_frames_equal(ips, 3, a->code.ips, 3));
+	}
+	/* That of this function is remembered, too. */
+	memcpy((u8 *)a->table, build.mem, PAGE);
+	EXPECT_EQ(3, stack_of((void *)a->code.top, ips));
+}
+
+/* Code that comes, grows or is one of very many takes no rule from the cache. */
+TEST_F(added, new_code_leaves_cached_rules)
+{
+	struct area *a = &self->area;
+	struct code other;
+	uint64_t ips[MAX_IPS];
+	u8 *mem;
+	int i;
+
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_TRUE(is_exact(&a->code));
+	/* From here on, what is not in the cache is not found. */
+	spoil_table((u8 *)a->table);
+
+	/* A compiler's memory, which grows */
+	mem = map_anon(0, 64 * PAGE, PROT_NONE, 0);
+	ASSERT_NE(MAP_FAILED, (void *)mem);
+	for (i = 0; i < 64; i++) {
+		ASSERT_TRUE(map_over((unsigned long)mem + i * PAGE, PAGE, PROT_CODE));
+		code_make(&other, mem + i * PAGE, (unsigned long)mem + i * PAGE, true);
+		EXPECT_LE(1, stack_of((void *)other.top, ips));
+		EXPECT_TRUE(is_exact(&a->code));
+	}
+
+	/* More of it than is remembered */
+	for (i = 0; i < 1100; i++) {
+		mem = map_anon(0, PAGE, PROT_CODE, 0);
+		ASSERT_NE(MAP_FAILED, (void *)mem);
+		ASSERT_NE(MAP_FAILED, (void *)map_anon(0, PAGE, PROT_NONE, 0));
+		code_make(&other, mem, (unsigned long)mem, true);
+		EXPECT_LE(1, stack_of((void *)other.top, ips));
+	}
+	EXPECT_TRUE(is_exact(&a->code));
+}
+
+/* What was given up stays so, also once it is in order again. */
+TEST_F(added, child_of_a_fork_does_not_look_at_a_bad_table_again)
+{
+	struct area *a = &self->area;
+	u8 *table = (u8 *)a->table;
+
+	ASSERT_EQ(0, area_add(a));
+	spoil_index(table);
+	EXPECT_TRUE(is_cut(&a->code));
+	memcpy(table, build.mem, PAGE);
+	EXPECT_EQ(0, in_child(child_is_without_table, a));
+}
+
+static void *thread_is_exact(void *arg)
+{
+	struct area *area = arg;
+
+	return (void *)(long)(is_exact(&area->code) ? 0 : 1);
+}
+
+static void *thread_adds(void *arg)
+{
+	return (void *)(long)area_add(arg);
+}
+
+TEST_F(added, threads_share_it)
+{
+	struct area *a = &self->area;
+	pthread_t thread;
+	void *ret;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, thread_adds, a));
+	ASSERT_EQ(0, pthread_join(thread, &ret));
+	ASSERT_EQ(0, (long)ret);
+	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, thread_is_exact, a));
+	ASSERT_EQ(0, pthread_join(thread, &ret));
+	EXPECT_EQ(0, (long)ret);
+}
+
+/* The stack of a getppid() in a handler that interrupted the leaf. */
+static struct area *signal_area;
+static uint64_t signal_ips[MAX_IPS];
+static int signal_nr;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	signal_nr = stack_of((void *)signal_area->code.leaf, signal_ips);
+}
+
+TEST_F(added, code_interrupted_by_a_signal_is_exact)
+{
+	struct code *code = &self->area.code;
+	struct itimerspec when = { .it_value.tv_nsec = 50000000 };
+	struct sigaction sa = { .sa_handler = on_signal };
+	struct sigevent ev = {
+		.sigev_notify = SIGEV_SIGNAL,
+		.sigev_signo = SIGUSR1,
+	};
+	bool found = false;
+	timer_t timer;
+	int i;
+
+	ASSERT_EQ(0, area_add(&self->area));
+	signal_area = &self->area;
+	signal_nr = -1;
+	ASSERT_EQ(0, sigaction(SIGUSR1, &sa, NULL));
+	/* pause() in the leaf; the interrupted address is after its syscall. */
+	ASSERT_EQ(0, timer_create(CLOCK_MONOTONIC, &ev, &timer));
+	ASSERT_EQ(0, timer_settime(timer, 0, &when, NULL));
+	call_code(SYS_pause, (void *)code->top);
+	timer_delete(timer);
+	signal(SIGUSR1, SIG_DFL);
+
+	ASSERT_LT(0, signal_nr);
+	for (i = 1; i + (int)code->nr_ips <= signal_nr; i++) {
+		if (!memcmp(&signal_ips[i], code->ips,
+			    code->nr_ips * sizeof(*code->ips)))
+			found = true;
+	}
+	EXPECT_TRUE(found) {
+		up_frames_equal(signal_ips, signal_nr, code->ips, code->nr_ips);
+	}
+}
+
+/* ------------------------------------------------------------------------ */
+/* Changes of mappings that drop a table				      */
+
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP	4
+#endif
+
+static bool unmap_code(struct area *a)
+{
+	return !munmap((void *)a->text, PAGE) && map_over(a->text, PAGE, PROT_CODE);
+}
+
+static bool unmap_part_of_table(struct area *a)
+{
+	return !munmap((void *)(a->table_end - PAGE), PAGE);
+}
+
+static bool map_over_code(struct area *a)
+{
+	return map_over(a->text, PAGE, PROT_CODE);
+}
+
+static bool map_over_table(struct area *a)
+{
+	if (!map_over(a->table, PAGE, PROT_READ | PROT_WRITE))
+		return false;
+	memcpy((void *)a->table, build.mem, PAGE);
+	return true;
+}
+
+static bool move_code(struct area *a)
+{
+	void *to = a->mem + PAGE;
+
+	if (mremap((void *)a->text, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to)
+		return false;
+	a->text = (unsigned long)to;
+	return true;
+}
+
+static bool move_table_away(struct area *a)
+{
+	return mremap((void *)a->table, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP,
+		      NULL) != MAP_FAILED;
+}
+
+FIXTURE(dropped)
+{
+};
+
+FIXTURE_VARIANT(dropped)
+{
+	bool (*change)(struct area *a);
+};
+
+FIXTURE_VARIANT_ADD(dropped, by_unmapping_the_code)
+{
+	.change = unmap_code,
+};
+
+FIXTURE_VARIANT_ADD(dropped, by_unmapping_a_part_of_the_table)
+{
+	.change = unmap_part_of_table,
+};
+
+FIXTURE_VARIANT_ADD(dropped, by_mapping_over_the_code)
+{
+	.change = map_over_code,
+};
+
+FIXTURE_VARIANT_ADD(dropped, by_mapping_over_the_table)
+{
+	.change = map_over_table,
+};
+
+FIXTURE_VARIANT_ADD(dropped, by_moving_the_code)
+{
+	.change = move_code,
+};
+
+FIXTURE_VARIANT_ADD(dropped, by_moving_the_table_away)
+{
+	.change = move_table_away,
+};
+
+FIXTURE_SETUP(dropped)
+{
+	if (must_skip(_metadata, need_sframe()))
+		return;
+}
+
+FIXTURE_TEARDOWN(dropped)
+{
+}
+
+/* Before and after its rules are cached */
+static void check_dropped(struct __test_metadata *_metadata,
+			  bool (*change)(struct area *a), unsigned int version, bool pcrel)
+{
+	struct area a;
+	int warm;
+
+	for (warm = 0; warm < 2; warm++) {
+		ASSERT_TRUE(area_make(&a, version, pcrel, true));
+		ASSERT_EQ(0, area_add(&a));
+		if (warm)
+			EXPECT_TRUE(is_exact(&a.code));
+		ASSERT_TRUE(change(&a));
+		/* The code is as it was, wherever it is. */
+		code_make(&a.code, (u8 *)a.text, a.text, true);
+		EXPECT_TRUE(is_without_table(&a.code));
+		EXPECT_EQ(-ENOENT, remove_table(a.table));
+		munmap(a.mem, AREA_SIZE);
+	}
+}
+
+TEST_F(dropped, v2_table_is_used_no_more)
+{
+	check_dropped(_metadata, variant->change, 2, false);
+}
+
+TEST_F(dropped, v2_pcrel_table_is_used_no_more)
+{
+	check_dropped(_metadata, variant->change, 2, true);
+}
+
+TEST_F(dropped, v3_table_is_used_no_more)
+{
+	check_dropped(_metadata, variant->change, 3, true);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the tests of SFrame tables share.
+ */
+#include <linux/userfaultfd.h>
+
+#include "sframe_code.h"
+
+u8 code_frame = 24;
+struct sframe_build build;
+
+asm(".pushsection .text\n"
+	".globl call_code, call_code_ip\n"
+	".type call_code, @function\n"
+	"call_code:\n"
+	"	push	%rbp\n"
+	"	mov	%rsp, %rbp\n"
+	"	call	*%rsi\n"
+	"call_code_ip:\n"
+	"	mov	%rbp, %rsp\n"
+	"	pop	%rbp\n"
+	"	ret\n"
+	".size call_code, . - call_code\n"
+	".popsection\n");
+
+u8 *code_bytes(u8 *to, const void *bytes, size_t len)
+{
+	memcpy(to, bytes, len);
+	return to + len;
+}
+
+u8 *code_call(u8 *to, unsigned long at, unsigned long target)
+{
+	*to++ = 0xe8;
+	return sframe_build_put(to, target - (at + 5), 4);
+}
+
+/* Write the code that is to run at @addr to @mem. @odd: odd stubs as well. */
+void code_make(struct code *code, u8 *mem, unsigned long addr, bool odd)
+{
+	unsigned long target = addr;
+	unsigned int i;
+	u8 *to;
+
+	memset(mem, 0xcc, STUB_SIZE * (NR_STUBS + 1));
+	code->addr = addr;
+	code->leaf = addr;
+	code->nr_ips = 0;
+
+	/*
+	 * mov %rdi, %rax; syscall; nop; ret. The walker knows what to make of
+	 * a ret, so there must not be one at the address.
+	 */
+	code_bytes(mem, "\x48\x89\xf8\x0f\x05\x90\xc3", 7);
+	code->ips[code->nr_ips++] = addr + 5;
+
+	for (i = 0; i < NR_STUBS; i++) {
+		unsigned long at = addr + STUB_SIZE * (i + 1);
+
+		to = mem + STUB_SIZE * (i + 1);
+		code->stub[i] = at;
+		if (odd && i % 2) {
+			/* push %rbp; mov $0x1230 + i, %ebp; call; pop; ret */
+			to = code_bytes(to, "\x55\xbd", 2);
+			to = sframe_build_put(to, 0x1230 + i, 4);
+			to = code_call(to, at + 6, target);
+			code_bytes(to, "\x5d\xc3", 2);
+			code->ips[code->nr_ips++] = at + 11;
+		} else {
+			/* sub $24, %rsp; call; add $24, %rsp; ret */
+			to = code_bytes(to, "\x48\x83\xec", 3);
+			*to++ = code_frame;
+			to = code_call(to, at + 4, target);
+			to = code_bytes(to, "\x48\x83\xc4", 3);
+			*to++ = code_frame;
+			*to++ = 0xc3;
+			code->ips[code->nr_ips++] = at + 9;
+		}
+		target = at;
+	}
+	code->top = target;
+	code->end = addr + STUB_SIZE * (NR_STUBS + 1);
+	code->ips[code->nr_ips++] = (unsigned long)call_code_ip;
+}
+
+/* Put its functions into a table. */
+void code_funcs(const struct code *code, bool odd, struct sframe_build *b)
+{
+	unsigned int i;
+
+	sframe_build_func(b, code->leaf, 7, SFRAME_BUILD_ROW1);
+	sframe_build_sp(b, 0, 8);
+
+	for (i = 0; i < NR_STUBS; i++) {
+		if (odd && i % 2) {
+			sframe_build_func(b, code->stub[i], 13,
+					  SFRAME_BUILD_ROW1);
+			sframe_build_sp(b, 0, 8);
+			sframe_build_saved(b, 1, SFRAME_BUILD_SP, 16, -16);
+			sframe_build_sp(b, 12, 8);
+		} else {
+			sframe_build_func(b, code->stub[i], 14,
+					  SFRAME_BUILD_ROW1);
+			sframe_build_sp(b, 0, 8);
+			sframe_build_sp(b, 4, 8 + code_frame);
+			sframe_build_sp(b, 13, 8);
+		}
+	}
+}
+
+/* Make a table for it that is to be at @addr. Returns its length. */
+size_t code_table(const struct code *code, bool odd, struct sframe_build *b,
+		  unsigned int version, bool pcrel, unsigned long addr)
+{
+	sframe_build_init(b, version, pcrel, addr);
+	code_funcs(code, odd, b);
+	return sframe_build_finish(b);
+}
+
+/* ------------------------------------------------------------------------ */
+/* A look at a stack							      */
+
+__thread struct up_ring stack_ring;
+__thread pid_t stack_ring_tid;
+
+bool stack_ring_open(void)
+{
+	struct perf_event_attr attr;
+
+	if (stack_ring_tid == my_tid())
+		return true;
+
+	/* A child has a copy of its parent's, which is of no use here. */
+	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
+		     tracepoint_id("raw_syscalls", "sys_enter"),
+		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+	attr.exclude_callchain_kernel = 1;
+	if (up_open_pages(&stack_ring, &attr, 0, -1, -1, 4))
+		return false;
+	/* getppid() */
+	if (ioctl(stack_ring.fd, PERF_EVENT_IOC_SET_FILTER, "id == 110"))
+		return false;
+	stack_ring_tid = my_tid();
+	return true;
+}
+
+/*
+ * What has been recorded since stack_ring was enabled: the number of addresses,
+ * or -1 if there was not exactly one record.
+ */
+int stack_take(uint64_t *ips)
+{
+	struct up_rec *rec;
+	int nr = -1;
+
+	up_disable(&stack_ring);
+	up_drain(&stack_ring);
+
+	rec = up_nth(&stack_ring, UT_RECORD_CALLCHAIN_DEFERRED, 0);
+	if (rec && !rec->bad && up_count(&stack_ring, rec->type) == 1) {
+		nr = rec->nr < MAX_IPS ? rec->nr : MAX_IPS;
+		memcpy(ips, rec->ips, nr * sizeof(*ips));
+	}
+	up_forget(&stack_ring);
+	return nr;
+}
+
+/* The user stack of a getppid() that @function is told to make. */
+int stack_of(const void *function, uint64_t *ips)
+{
+	if (!stack_ring_open())
+		return -1;
+	up_enable(&stack_ring);
+	call_code(SYS_getppid, function);
+	return stack_take(ips);
+}
+
+/* That of one whose stack pointer and frame pointer are @words. */
+int stack_of_words(u64 *words, uint64_t *ips)
+{
+	if (!stack_ring_open())
+		return -1;
+	up_enable(&stack_ring);
+	framed_syscall(SYS_getppid, 0, 0, 0, words, words);
+	return stack_take(ips);
+}
+
+/* Does the trace of this code have every frame? */
+bool is_exact(const struct code *code)
+{
+	uint64_t ips[MAX_IPS];
+	int nr = stack_of((void *)code->top, ips);
+
+	if (nr < (int)code->nr_ips + 1)
+		nr = nr < 0 ? 0 : nr;
+	else
+		nr = code->nr_ips;
+	return up_frames_equal(ips, nr, code->ips, code->nr_ips);
+}
+
+/* Does it have none but the leaf's? That is how it looks without a table. */
+bool is_without_table(const struct code *code)
+{
+	uint64_t ips[MAX_IPS];
+	int i, nr = stack_of((void *)code->top, ips);
+
+	if (nr < 1 || ips[0] != code->ips[0])
+		return false;
+	for (i = 1; i < nr; i++) {
+		if (ips[i] >= code->addr && ips[i] < code->end) {
+			fprintf(stderr, "# frame %d is %#llx\n", i,
+				(unsigned long long)ips[i]);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Does it end at the leaf? It does where a table cannot be read. */
+bool is_cut(const struct code *code)
+{
+	uint64_t ips[MAX_IPS];
+
+	return stack_of((void *)code->top, ips) == 1 && ips[0] == code->ips[0];
+}
+
+int add_table(unsigned long start, unsigned long end, unsigned long text_start,
+	      unsigned long text_end)
+{
+	return prctl(PR_ADD_SFRAME, start, end, text_start, text_end) ?
+	       -errno : 0;
+}
+
+int remove_table(unsigned long start)
+{
+	return prctl(PR_REMOVE_SFRAME, start, 0, 0, 0) ? -errno : 0;
+}
+
+const char *need_sframe(void)
+{
+	if (need_perf_deferred())
+		return need_perf_deferred();
+	if (need_tracepoint("raw_syscalls", "sys_enter"))
+		return need_tracepoint("raw_syscalls", "sys_enter");
+	if (remove_table(8) == -EINVAL)
+		return "this kernel does not read SFrame tables";
+	return NULL;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Code with a table in anonymous memory				      */
+
+u8 *map_anon(unsigned long addr, size_t size, int prot, int flags)
+{
+	return mmap((void *)addr, size, prot,
+		    MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+}
+
+/* Put new, empty memory over what is there. */
+bool map_over(unsigned long addr, size_t size, int prot)
+{
+	return map_anon(addr, size, prot, MAP_FIXED) == (u8 *)addr;
+}
+
+/* Code at @text and a table for it at @table; not added yet. */
+bool area_place(struct area *area, u8 *text, u8 *table, unsigned int version,
+		bool pcrel, bool odd)
+{
+	size_t len;
+
+	area->text = (unsigned long)text;
+	area->table = (unsigned long)table;
+	area->table_end = area->table + TABLE_SIZE;
+
+	code_make(&area->code, text, area->text, odd);
+	area->text_end = area->code.end;
+	len = code_table(&area->code, odd, &build, version, pcrel, area->table);
+	if (len > TABLE_SIZE)
+		return false;
+	memcpy(table, build.mem, len);
+	return true;
+}
+
+/* Both in @mem, AREA_SIZE bytes */
+bool area_fill(struct area *area, u8 *mem, unsigned int version, bool pcrel,
+	       bool odd)
+{
+	area->mem = mem;
+	area->addr = (unsigned long)area->mem;
+	return area_place(area, area->mem + CODE_OFF, area->mem + TABLE_OFF,
+			  version, pcrel, odd);
+}
+
+/* Both in anonymous memory of their own */
+bool area_make(struct area *area, unsigned int version, bool pcrel, bool odd)
+{
+	u8 *mem = map_anon(0, AREA_SIZE, PROT_CODE, 0);
+
+	return mem != MAP_FAILED && area_fill(area, mem, version, pcrel, odd);
+}
+
+int area_add(struct area *area)
+{
+	return add_table(area->table, area->table_end, area->text,
+			 area->text_end);
+}
+
+/* What @child returns is its exit status. */
+int in_child(int (*child)(struct area *area), struct area *area)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		alarm(60);
+		_exit(child(area));
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return -1;
+	return WEXITSTATUS(status);
+}
+
+int child_is_exact(struct area *area)
+{
+	return is_exact(&area->code) ? 0 : 1;
+}
+
+int child_remove_error(struct area *area)
+{
+	return -remove_table(area->table);
+}
+
+int child_is_without_table(struct area *area)
+{
+	return is_without_table(&area->code) ? 0 : 1;
+}
+
+int uffd_on(unsigned long addr, size_t len)
+{
+	struct uffdio_register reg = {
+		.range = { addr, len },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	struct uffdio_api api = { .api = UFFD_API };
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) ||
+	    ioctl(fd, UFFDIO_REGISTER, &reg))
+		return -1;
+	return fd;
+}
+
+/* Does the trace of a system call from within have every frame? */
+bool lib_is_exact(const struct lib *lib)
+{
+	uint64_t ips[MAX_IPS];
+	int nr = stack_of((void *)lib->call, ips);
+
+	if (nr > LIB_IPS + 1)
+		nr = LIB_IPS + 1;
+	return up_frames_equal(ips, nr < 0 ? 0 : nr, lib->ips, LIB_IPS + 1);
+}
+
+/* ------------------------------------------------------------------------ */
+/* The kernel's own tracepoints					      */
+
+/* The lines of the trace buffer that have @what. */
+/* Lines of the trace that have @what, and @task if that is not NULL. */
+static int trace_lines(const char *what, const char *task)
+{
+	char path[128], line[512];
+	int n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/trace", tracefs());
+	f = fopen(path, "r");
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, what) && (!task || strstr(line, task));
+	fclose(f);
+	return n;
+}
+
+int trace_count(const char *what)
+{
+	return trace_lines(what, NULL);
+}
+
+/* Only what the calling thread has done */
+int trace_count_of_task(const char *what)
+{
+	char task[16];
+
+	snprintf(task, sizeof(task), "-%d ", my_tid());
+	return trace_lines(what, task);
+}
+
+int trace_event_of(const char *system, const char *name, bool on)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/events/%s/%s/enable", tracefs(), system,
+		 name);
+	return write_file(path, on ? "1" : "0");
+}
+
+int trace_event(const char *name, bool on)
+{
+	return trace_event_of("unwind", name, on);
+}
+
+void trace_clear(void)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/trace", tracefs());
+	close(open(path, O_WRONLY | O_TRUNC));
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Files with SFrame tables.
+ */
+#include <dlfcn.h>
+
+#include "sframe_image.h"
+
+void image_phdr(Elf64_Phdr *phdr, unsigned int type, unsigned int flags,
+		unsigned long off, unsigned long vaddr, size_t size)
+{
+	phdr->p_type = type;
+	phdr->p_flags = flags;
+	phdr->p_offset = off;
+	phdr->p_vaddr = vaddr;
+	phdr->p_filesz = size;
+	phdr->p_memsz = size;
+	phdr->p_align = PAGE;
+}
+
+/* Make the file, for @addr. Its headers can be changed until image_map(). */
+bool image_make(struct image *image, unsigned int version, bool pcrel)
+{
+	size_t len;
+
+	image->fd = memfd_create("image", 0);
+	if (image->fd < 0 || ftruncate(image->fd, FILE_SIZE))
+		return false;
+	image->file = mmap(NULL, FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+			   image->fd, 0);
+	/* Room with space below and above */
+	image->addr = (unsigned long)map_anon(0, 4 * FILE_SIZE, PROT_NONE, 0);
+	if (image->file == MAP_FAILED || image->addr == -1UL)
+		return false;
+	image->addr += FILE_SIZE;
+
+	code_make(&image->code, image->file + FILE_TEXT,
+		  image->addr + FILE_TEXT, true);
+	len = code_table(&image->code, true, &build, version, pcrel,
+			 image->addr + FILE_TABLE);
+	memcpy(image->file + FILE_TABLE, build.mem, len);
+
+	image->ehdr = (Elf64_Ehdr *)image->file;
+	image->phdr = (Elf64_Phdr *)(image->ehdr + 1);
+	memcpy(image->ehdr->e_ident, ELFMAG, SELFMAG);
+	image->ehdr->e_ident[EI_CLASS] = ELFCLASS64;
+	image->ehdr->e_ident[EI_DATA] = ELFDATA2LSB;
+	image->ehdr->e_ident[EI_VERSION] = EV_CURRENT;
+	image->ehdr->e_type = ET_DYN;
+	image->ehdr->e_machine = EM_X86_64;
+	image->ehdr->e_version = EV_CURRENT;
+	image->ehdr->e_phoff = sizeof(Elf64_Ehdr);
+	image->ehdr->e_ehsize = sizeof(Elf64_Ehdr);
+	image->ehdr->e_phentsize = sizeof(Elf64_Phdr);
+	image->ehdr->e_phnum = PH_NR;
+	image_phdr(&image->phdr[PH_HEADERS], PT_LOAD, PF_R, 0, 0, FILE_TEXT);
+	image_phdr(&image->phdr[PH_TEXT], PT_LOAD, PF_R | PF_X, FILE_TEXT,
+		   FILE_TEXT, PAGE);
+	image_phdr(&image->phdr[PH_SFRAME], PT_GNU_SFRAME, PF_R, FILE_TABLE,
+		   FILE_TABLE, len);
+	/* Not used, but has the file's first byte */
+	image_phdr(&image->phdr[PH_SPARE], PT_NULL, PF_R, 0, 16 * PAGE, PAGE);
+	return true;
+}
+
+/* Map it as a loader does. */
+bool image_map(struct image *image)
+{
+	void *headers = (void *)image->addr;
+	void *text = (void *)(image->addr + FILE_TEXT);
+
+	return mmap(headers, FILE_TEXT, PROT_READ, MAP_PRIVATE | MAP_FIXED,
+		    image->fd, 0) == headers &&
+	       mmap(text, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED,
+		    image->fd, FILE_TEXT) == text;
+}
+
+void image_free(struct image *image)
+{
+	munmap((void *)(image->addr - FILE_SIZE), 4 * FILE_SIZE);
+	munmap(image->file, FILE_SIZE);
+	close(image->fd);
+}
+
+bool lib_open(struct lib *lib, const char *path)
+{
+	static const char * const names[LIB_IPS] = {
+		"sframe_lib_ip_leaf", "sframe_lib_ip_inner",
+		"sframe_lib_ip_middle", "sframe_lib_ip_call",
+	};
+	unsigned int i;
+
+	lib->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!lib->handle) {
+		fprintf(stderr, "# %s\n", dlerror());
+		return false;
+	}
+	lib->call = dlsym(lib->handle, "sframe_lib_call");
+	for (i = 0; i < LIB_IPS; i++)
+		lib->ips[i] = (uint64_t)dlsym(lib->handle, names[i]);
+	lib->ips[LIB_IPS] = (uint64_t)call_code_ip;
+	lib->start = (uint64_t)dlsym(lib->handle, "sframe_lib_ip_start");
+	return lib->call && lib->start;
+}
+
+const char *need_lib(void)
+{
+	if (need_sframe())
+		return need_sframe();
+	if (access(test_file("sframe_lib.so"), R_OK))
+		return "sframe_lib.so is not built (assembler)";
+	return NULL;
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SFrame tables whose pages are missing, late or changing.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "sframe_code.h"
+#include "unwind_harness.h"
+
+FIXTURE(slow)
+{
+	struct area area;
+	int fd;
+};
+
+FIXTURE_SETUP(slow)
+{
+	size_t len;
+
+	self->fd = -1;
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_TRUE(area_make(&self->area, 3, true, true));
+	len = TABLE_SIZE;
+	self->fd = memfd_create("table", 0);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ((ssize_t)len, write(self->fd, self->area.mem + TABLE_OFF, len));
+	ASSERT_EQ(self->area.table,
+		  (unsigned long)mmap((void *)self->area.table, len, PROT_READ,
+				      MAP_SHARED | MAP_FIXED, self->fd, 0));
+}
+
+FIXTURE_TEARDOWN(slow)
+{
+	remove_table(self->area.table);
+	munmap(self->area.mem, AREA_SIZE);
+	if (self->fd >= 0)
+		close(self->fd);
+}
+
+TEST_F(slow, dropped_pages_leave_it)
+{
+	struct area *a = &self->area;
+
+	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, madvise((void *)a->table, TABLE_SIZE, MADV_DONTNEED));
+	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, madvise((void *)a->table, TABLE_SIZE, MADV_DONTNEED));
+	EXPECT_TRUE(is_exact(&a->code));
+}
+
+TEST_F(slow, truncated_file_is_a_passing_fault)
+{
+	struct area *a = &self->area;
+
+	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, ftruncate(self->fd, 0));
+	EXPECT_TRUE(is_cut(&a->code));
+	ASSERT_EQ(TABLE_SIZE, (unsigned long)pwrite(self->fd, build.mem, TABLE_SIZE, 0));
+	EXPECT_TRUE(is_exact(&a->code));
+}
+
+TEST_F(slow, punched_hole_gives_the_table_up)
+{
+	struct area *a = &self->area;
+
+	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			       0, TABLE_SIZE));
+	EXPECT_TRUE(is_without_table(&a->code));
+}
+
+/*
+ * Where the frame pointer ceases to be one, a stack says anything. No walk takes
+ * the mmap lock for that: another thread may hold it for long.
+ */
+TEST_F(slow, address_that_is_no_code_costs_no_lock)
+{
+	u64 words[] = { 0, 0x1000, 0 };
+	uint64_t ips[MAX_IPS];
+
+	if (must_skip(_metadata, need_tracepoint("mmap_lock",
+						 "mmap_lock_start_locking")))
+		return;
+
+	words[0] = (u64)&words[2];
+	/* All else has been looked up, and has been faulted in. */
+	EXPECT_EQ(2, stack_of_words(words, ips));
+
+	trace_clear();
+	ASSERT_EQ(0, trace_event_of("mmap_lock", "mmap_lock_start_locking", true));
+	EXPECT_EQ(2, stack_of_words(words, ips));
+	EXPECT_EQ(2, stack_of_words(words, ips));
+	trace_event_of("mmap_lock", "mmap_lock_start_locking", false);
+	EXPECT_EQ(0x1000, ips[1]);
+	EXPECT_EQ(0, trace_count_of_task("mmap_lock_start_locking"));
+	trace_clear();
+}
+
+/* The child's walk waits for its table until it is killed. */
+static int stuck_child(struct area *a, int report)
+{
+	struct pollfd pollfd;
+	uint64_t ips[MAX_IPS];
+	pid_t pid;
+
+	if (area_add(a))
+		return 10;
+	pollfd.fd = uffd_on(a->table, PAGE);
+	pollfd.events = POLLIN;
+	if (pollfd.fd < 0)
+		return 12;
+	if (madvise((void *)a->table, PAGE, MADV_DONTNEED))
+		return 13;
+
+	/* A thread of this process tells that the fault is there. */
+	pid = fork();
+	if (!pid) {
+		char c = poll(&pollfd, 1, 10000) == 1 ? 'f' : 't';
+
+		write(report, &c, 1);
+		_exit(0);
+	}
+	stack_of((void *)a->code.top, ips);
+	return 0;
+}
+
+TEST_F(slow, walk_that_waits_for_its_table_can_be_killed)
+{
+	struct area area;
+	int pipefd[2], status, i;
+	pid_t pid;
+	char c = 0;
+
+	/* Of anonymous memory, which userfaultfd can withhold */
+	ASSERT_TRUE(area_make(&area, 3, true, true));
+	ASSERT_EQ(0, pipe(pipefd));
+	pid = fork();
+	if (!pid)
+		_exit(stuck_child(&area, pipefd[1]));
+	ASSERT_EQ(1, read(pipefd[0], &c, 1));
+	EXPECT_EQ('f', c);
+	usleep(100000);
+	/* It does not come back by itself. */
+	EXPECT_EQ(0, waitpid(pid, &status, WNOHANG));
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	for (i = 0; i < 100 && waitpid(pid, &status, WNOHANG) != pid; i++)
+		usleep(50000);
+	ASSERT_LT(i, 100);
+	EXPECT_TRUE(WIFSIGNALED(status));
+	munmap(area.mem, AREA_SIZE);
+	close(pipefd[0]);
+	close(pipefd[1]);
+}
+
+/* A thread writes nonsense into a table while it is used. */
+static int stop_scribbling;
+
+static void *scribble(void *arg)
+{
+	struct area *a = arg;
+	u8 *table = (u8 *)a->table;
+	unsigned int seed = 1;
+
+	while (!get_flag(&stop_scribbling)) {
+		unsigned int at = SFRAME_BUILD_HEADER + rand_r(&seed) % 200;
+
+		table[at] = rand_r(&seed);
+		if (!(rand_r(&seed) % 4))
+			memcpy(table, build.mem, PAGE);
+	}
+	return NULL;
+}
+
+TEST_F(slow, table_that_changes_all_the_time_does_no_harm)
+{
+	uint64_t ips[MAX_IPS];
+	struct area area;
+	pthread_t thread;
+	int i, nr;
+
+	ASSERT_TRUE(area_make(&area, 3, true, true));
+	set_flag(&stop_scribbling, 0);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, scribble, &area));
+	for (i = 0; i < 300; i++) {
+		area_add(&area);
+		nr = stack_of((void *)area.code.top, ips);
+		EXPECT_LE(1, nr);
+		if (nr > 0)
+			EXPECT_EQ(area.code.ips[0], ips[0]);
+		remove_table(area.table);
+	}
+	set_flag(&stop_scribbling, 1);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	munmap(area.mem, AREA_SIZE);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A session with the module test_unwind_deferred.
+ */
+#include "unwind_module.h"
+
+#define UT_MODULE	"test_unwind_deferred"
+#define UT_SESSION	"/sys/kernel/debug/unwind_test/session"
+
+const char *need_module(void)
+{
+	if (need_debugfs())
+		return need_debugfs();
+	if (access(UT_SESSION, F_OK) &&
+	    system("modprobe -q " UT_MODULE " 2>/dev/null") < 0)
+		return "needs a shell";
+	if (access(UT_SESSION, F_OK))
+		return "needs the module " UT_MODULE " (CONFIG_TEST_UNWIND_DEFERRED)";
+	return NULL;
+}
+
+/*
+ * Start a session. All that was set up through it goes when its last
+ * descriptor is closed, whatever became of the test. Returns fd or -errno.
+ */
+static int mod_open(void)
+{
+	int fd = open(UT_SESSION, O_RDWR | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* Send one command. Returns 0 or -errno. */
+int mod_cmd(int fd, const char *fmt, ...)
+{
+	char line[256];
+	va_list args;
+	int len;
+
+	va_start(args, fmt);
+	len = vsnprintf(line, sizeof(line), fmt, args);
+	va_end(args);
+	return write(fd, line, len) == len ? 0 : -errno;
+}
+
+static bool log_parse(char *line, struct log_entry *entry)
+{
+	int used = 0;
+	unsigned int i;
+	char *pos;
+
+	memset(entry, 0, sizeof(*entry));
+	if (sscanf(line, "%c %u %d %d %lx %lu %lu %7s %d %d %47s %u%n",
+		   &entry->type, &entry->seq, &entry->work, &entry->ret,
+		   &entry->cookie, &entry->timestamp, &entry->now, entry->ctx,
+		   &entry->cpu, &entry->tid, entry->point, &entry->nr,
+		   &used) != 12)
+		return false;
+	if (entry->type != 'R' && entry->type != 'C')
+		return true;
+	pos = line + used;
+	for (i = 0; i < entry->nr && i < UT_LOG_IPS; i++)
+		entry->ips[i] = strtoul(pos, &pos, 16);
+	return true;
+}
+
+/*
+ * Append to @log what the session has logged since the last call. Start with
+ * a zeroed log. Returns 0, or -errno.
+ */
+int mod_log(int fd, struct log *log)
+{
+	struct log_entry entry;
+	char *line = NULL;
+	size_t size = 0;
+	FILE *file;
+	int ret = 0;
+
+	fd = dup(fd);
+	file = fd < 0 ? NULL : fdopen(fd, "r");
+	if (!file)
+		return -errno;
+	while (getline(&line, &size, file) > 0) {
+		if (!log_parse(line, &entry)) {
+			ret = -EPROTO;
+			break;
+		}
+		if (entry.type == 'O') {
+			log->overflow += entry.nr;
+			continue;
+		}
+		if (log->nr == log->size) {
+			log->size = log->size ? 2 * log->size : 256;
+			log->entries = realloc(log->entries,
+					       log->size * sizeof(entry));
+			if (!log->entries)
+				abort();
+		}
+		log->entries[log->nr++] = entry;
+	}
+	free(line);
+	fclose(file);
+	return ret;
+}
+
+void log_free(struct log *log)
+{
+	free(log->entries);
+	memset(log, 0, sizeof(*log));
+}
+
+/* The @index-th entry of @type and @work (-1: any), from 0; or NULL. */
+struct log_entry *log_find(struct log *log, char type, int work,
+			   unsigned int index)
+{
+	unsigned int i;
+
+	for (i = 0; i < log->nr; i++) {
+		struct log_entry *entry = &log->entries[i];
+
+		if (entry->type == type && (work < 0 || entry->work == work) &&
+		    index-- == 0)
+			return entry;
+	}
+	return NULL;
+}
+
+/* The index-th request that was made at @point; or NULL. */
+struct log_entry *log_at(struct log *log, const char *point, int work,
+			 unsigned int index)
+{
+	unsigned int i;
+
+	for (i = 0; i < log->nr; i++) {
+		struct log_entry *e = &log->entries[i];
+
+		if (e->type == 'R' && !strcmp(e->point, point) &&
+		    (work < 0 || e->work == work) && index-- == 0)
+			return e;
+	}
+	return NULL;
+}
+
+unsigned int log_count(struct log *log, char type, int work)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < log->nr; i++)
+		nr += log->entries[i].type == type &&
+		      (work < 0 || log->entries[i].work == work);
+	return nr;
+}
+
+/* How many requests by @work returned @ret. */
+unsigned int log_rets(struct log *log, int work, int ret)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < log->nr; i++)
+		nr += log->entries[i].type == 'R' &&
+		      log->entries[i].ret == ret &&
+		      (work < 0 || log->entries[i].work == work);
+	return nr;
+}
+
+/* How many callbacks of @work came with @cookie. */
+unsigned int log_answers(struct log *log, int work, uint64_t cookie)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < log->nr; i++)
+		nr += log->entries[i].type == 'C' &&
+		      log->entries[i].work == work &&
+		      log->entries[i].cookie == cookie;
+	return nr;
+}
+
+/* The callback of @work for @cookie, or NULL. */
+struct log_entry *log_answer(struct log *log, int work, uint64_t cookie)
+{
+	unsigned int i;
+
+	for (i = 0; i < log->nr; i++)
+		if (log->entries[i].type == 'C' &&
+		    log->entries[i].work == work &&
+		    log->entries[i].cookie == cookie)
+			return &log->entries[i];
+	return NULL;
+}
+
+/*
+ * The rule of all rules: every cookie that a work was given has exactly one
+ * callback of that work, and every callback was asked for. Returns NULL or
+ * the first entry that breaks it.
+ */
+struct log_entry *log_unpaired(struct log *log)
+{
+	struct log_entry *e, *f;
+	unsigned int i, j, other;
+
+	for (i = 0; i < log->nr; i++) {
+		e = &log->entries[i];
+		if (e->type != 'C' && (e->type != 'R' || e->ret < 0))
+			continue;
+		if (e->type == 'R' && e->ret == UT_ALREADY_PENDING)
+			continue;
+		other = 0;
+		/* Most partners are near. */
+		for (j = 0; j < log->nr; j++) {
+			f = &log->entries[j];
+			if (f->work != e->work || f->cookie != e->cookie)
+				continue;
+			if (e->type == 'R')
+				other += f->type == 'C';
+			else
+				other += f->type == 'R' && f->ret == UT_QUEUED;
+		}
+		if (other != 1)
+			return e;
+	}
+	return NULL;
+}
+
+/* Open a session with works 0 to @works - 1, armed. Returns 0 or -errno. */
+int session_start(struct session *s, int works)
+{
+	int i, ret;
+
+	memset(s, 0, sizeof(*s));
+	s->fd = mod_open();
+	if (s->fd < 0)
+		return s->fd;
+	for (i = 0; i < works; i++) {
+		ret = mod_cmd(s->fd, "init %d", i);
+		if (ret)
+			return ret;
+	}
+	return mod_cmd(s->fd, "arm");
+}
+
+void session_end(struct session *s)
+{
+	close(s->fd);
+	log_free(&s->log);
+}
+
+/* Forget what was read from the log, after reading all of it. */
+void session_forget(struct session *s)
+{
+	mod_log(s->fd, &s->log);
+	log_free(&s->log);
+}
+
+/*
+ * Disarm, and wait until the engine is off, which it never is while somebody
+ * else uses it. Returns what is wrong, or an empty string.
+ */
+const char *switch_off(struct session *s)
+{
+	unsigned int before = log_rets(&s->log, 1, -EINVAL);
+	int tries;
+
+	if (mod_cmd(s->fd, "disarm"))
+		return "disarm failed";
+	for (tries = 0; tries < 300; tries++) {
+		/* Not work 0: its callbacks are counted. */
+		if (mod_cmd(s->fd, "req 2 task") || mod_log(s->fd, &s->log))
+			return "request failed";
+		if (log_rets(&s->log, 1, -EINVAL) > before) {
+			/* It refuses first; the hooks go a grace period later. */
+			usleep(500000);
+			return "";
+		}
+		usleep(50000);
+	}
+	return "it is still on: is there a profiler?";
+}

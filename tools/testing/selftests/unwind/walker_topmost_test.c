@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The walker at the topmost frame: whether the caller of a function is found
+ * depends on the instruction, with a uprobe on it or not, and must not.
+ */
+#include <signal.h>
+#include <sys/auxv.h>
+#include <ucontext.h>
+
+#include "walker.h"
+#include "unwind_harness.h"
+
+/* ------------------------------------------------------------------------ */
+/* One instruction							      */
+
+FIXTURE(topmost)
+{
+};
+
+FIXTURE_VARIANT(topmost)
+{
+	char *stub;
+	char *ip;
+	/* The function returns, so that its caller has to be real. */
+	bool returns;
+	/* What is at the stack pointer is a return address. */
+	bool has_caller;
+	bool has_caller_if_probed;
+};
+
+FIXTURE_VARIANT_ADD(topmost, push)
+{
+	.stub = stub_push,
+	.ip = stub_push_ip,
+	.has_caller = true,
+	.has_caller_if_probed = true,
+};
+
+FIXTURE_VARIANT_ADD(topmost, endbr_and_push)
+{
+	.stub = stub_endbr_push,
+	.ip = stub_endbr_push_ip,
+	.has_caller = true,
+	.has_caller_if_probed = true,
+};
+
+FIXTURE_VARIANT_ADD(topmost, ret)
+{
+	.stub = stub_ret,
+	.ip = stub_ret_ip,
+	.returns = true,
+	.has_caller = true,
+	.has_caller_if_probed = true,
+};
+
+FIXTURE_VARIANT_ADD(topmost, rep_ret)
+{
+	.stub = stub_rep_ret,
+	.ip = stub_rep_ret_ip,
+	.returns = true,
+	.has_caller = true,
+	.has_caller_if_probed = true,
+};
+
+FIXTURE_VARIANT_ADD(topmost, bnd_ret)
+{
+	.stub = stub_bnd_ret,
+	.ip = stub_bnd_ret_ip,
+	.returns = true,
+	.has_caller = true,
+	.has_caller_if_probed = true,
+};
+
+FIXTURE_VARIANT_ADD(topmost, ret_with_arguments)
+{
+	.stub = stub_ret_imm,
+	.ip = stub_ret_imm_ip,
+	.returns = true,
+	.has_caller = true,
+	.has_caller_if_probed = true,
+};
+
+/* Nobody sets a probe on any other landing pad than that of a function. */
+FIXTURE_VARIANT_ADD(topmost, lone_endbr)
+{
+	.stub = stub_endbr,
+	.ip = stub_endbr_ip,
+	.has_caller_if_probed = true,
+};
+
+FIXTURE_VARIANT_ADD(topmost, middle)
+{
+	.stub = stub_plain,
+	.ip = stub_plain_ip,
+};
+
+FIXTURE_SETUP(topmost)
+{
+	if (must_skip(_metadata, need_walker()))
+		return;
+	ASSERT_TRUE(walk_begin());
+	put(walk.sp, variant->returns ? A(probe_back) : RA(100));
+	put(walk.sp + W, RA(101));
+	build(walk.fp, 3);
+}
+
+FIXTURE_TEARDOWN(topmost)
+{
+	walk_end();
+}
+
+static void want_topmost(const struct _fixture_variant_topmost *variant, bool has_caller)
+{
+	want(A(variant->ip));
+	if (has_caller)
+		want(variant->returns ? A(probe_back) : RA(100));
+	want_frames(0, 3);
+}
+
+TEST_F(topmost, frames_are_exact)
+{
+	want_topmost(variant, variant->has_caller);
+	EXPECT_TRUE(stub_is_wanted(variant->stub, walk.fp));
+}
+
+/*
+ * The walk sees a breakpoint where the instruction was, at a system call before
+ * it. Then the breakpoint is hit and is sampled itself.
+ */
+TEST_F(topmost, frames_are_exact_with_a_uprobe)
+{
+	struct up_ring probe;
+
+	ASSERT_EQ(0, open_uprobe(&probe, variant->ip, false, DEFER));
+	ASSERT_EQ(0, up_enable(&probe));
+	walk.records = 2;
+	want_topmost(variant, variant->has_caller_if_probed);
+	EXPECT_TRUE(stub_is_wanted(variant->stub, walk.fp));
+	ASSERT_EQ(0, up_disable(&probe));
+	up_drain(&probe);
+	/* This one holds the record of the system call too. */
+	EXPECT_TRUE(is_wanted(only_answer(&probe)));
+	EXPECT_EQ(A(variant->ip), up_nth(&probe, PERF_RECORD_SAMPLE, 0)->ip);
+	up_close(&probe);
+}
+
+FIXTURE(walk)
+{
+};
+
+FIXTURE_SETUP(walk)
+{
+	if (must_skip(_metadata, need_walker()))
+		return;
+	ASSERT_TRUE(walk_begin());
+}
+
+FIXTURE_TEARDOWN(walk)
+{
+	walk_end();
+}
+
+/* A system call precedes it, and not the push. */
+TEST_F(walk, mov_without_a_push_does_not_invent_a_frame)
+{
+	put(walk.sp, walk.fp);
+	put(walk.sp + W, RA(100));
+	want(A(stub_mov_ip));
+	want_frames(0, 3);
+	EXPECT_TRUE(stub_is_wanted(stub_mov, build(walk.fp, 3)));
+}
+
+/* Nothing is mapped after it, and fewer bytes are there than are looked at. */
+TEST_F(walk, caller_of_a_function_with_its_ret_at_the_end_of_a_page_is_kept)
+{
+#ifdef __x86_64__
+	static const unsigned char code[] = { 0x0f, 0x05, 0xc3 };
+#else
+	static const unsigned char code[] = { 0xcd, 0x80, 0xc3 };
+#endif
+	unsigned long end = walk.stack + STACK_SIZE - PAGE;
+	unsigned long at = end - sizeof(code);
+
+	memcpy((void *)at, code, sizeof(code));
+	ASSERT_EQ(0, mprotect((void *)(end - PAGE), PAGE, PROT_READ | PROT_EXEC));
+	ASSERT_EQ(0, munmap((void *)end, PAGE));
+	put(walk.sp, A(probe_back));
+	want(at + 2);
+	want(A(probe_back));
+	want_frames(0, 3);
+	EXPECT_TRUE(stub_is_wanted((void *)at, build(walk.fp, 3)));
+}
+
+TEST_F(walk, function_start_on_a_dropped_stack_page_keeps_its_caller)
+{
+	struct probe p;
+
+	ASSERT_TRUE(stack_from_file());
+	put(walk.sp, RA(100));
+	want(A(stub_push_ip));
+	want(RA(100));
+	want_frames(0, 3);
+	p = probe_of(stub_push, walk.sp, build(walk.fp, 3), NR_GETPPID);
+	ASSERT_EQ(0, madvise((void *)walk.stack, STACK_SIZE, MADV_DONTNEED));
+	EXPECT_TRUE(sample_is_wanted(&p));
+}
+
+/* ------------------------------------------------------------------------ */
+/* Each instruction of a function					      */
+
+FIXTURE(function)
+{
+};
+
+FIXTURE_VARIANT(function)
+{
+	char *fn;
+	/* Its instructions, and what follows until its caller goes on */
+	char *ips[12];
+	size_t nr;
+	size_t nr_following;
+	bool uretprobe;
+};
+
+FIXTURE_VARIANT_ADD(function, plain)
+{
+	.fn = plain_fn,
+	.ips = { plain_fn, plain_fn_mov, plain_fn_nop, plain_fn_pop, plain_fn_ret },
+	.nr = 5,
+};
+
+FIXTURE_VARIANT_ADD(function, endbr)
+{
+	.fn = endbr_fn,
+	.ips = { endbr_fn, endbr_fn_push, endbr_fn_mov, endbr_fn_nop,
+		 endbr_fn_pop, endbr_fn_ret },
+	.nr = 6,
+};
+
+FIXTURE_VARIANT_ADD(function, other_encoding)
+{
+	.fn = alt_fn,
+	.ips = { alt_fn, alt_fn_mov, alt_fn_nop, alt_fn_pop, alt_fn_ret },
+	.nr = 5,
+};
+
+/*
+ * With a return probe, there is a trampoline between the function and its caller.
+ * It does not show, whatever it has on the stack at each of its instructions.
+ */
+FIXTURE_VARIANT_ADD(function, with_a_uretprobe)
+{
+	.fn = plain_fn,
+	.ips = { plain_fn, plain_fn_mov, plain_fn_nop, plain_fn_pop, plain_fn_ret,
+#ifdef __x86_64__
+		 /* Of the eight; there is no trap right after a system call. */
+		 stub_step_ret, stub_step_ret, stub_step_ret, stub_step_ret,
+		 stub_step_ret, stub_step_ret, stub_step_ret },
+	.nr_following = 7,
+#else
+	},
+#endif
+	.nr = 5,
+	.uretprobe = true,
+};
+
+FIXTURE_SETUP(function)
+{
+	struct up_ring ring;
+
+	if (must_skip(_metadata, need_walker()))
+		return;
+	ASSERT_TRUE(walk_begin());
+	build(walk.fp, 3);
+	if (!variant->uretprobe)
+		return;
+	/* It stays until the process ends. */
+	ASSERT_EQ(0, open_uprobe(&ring, variant->fn, true, 0));
+	ASSERT_EQ(0, up_enable(&ring));
+}
+
+FIXTURE_TEARDOWN(function)
+{
+	walk_end();
+}
+
+static void step_over(struct __test_metadata *_metadata, struct up_ring *ring,
+		      const struct _fixture_variant_function *variant, void *handler)
+{
+	struct probe p = probe_of(stub_step, walk.sp, walk.fp, 0);
+	size_t nr = variant->nr + variant->nr_following + 4;
+
+	p.args[0] = A(variant->fn);
+	ASSERT_EQ(0, raw_sigaction(SIGTRAP, handler, SA_SIGINFO, restorer_rt));
+	ASSERT_EQ(0, up_enable(ring));
+	probe_at(&p);
+	ASSERT_EQ(0, up_disable(ring));
+	up_drain(ring);
+	ASSERT_EQ(nr, up_count(ring, PERF_RECORD_SAMPLE));
+	ASSERT_EQ(nr, up_count(ring, UT_RECORD_CALLCHAIN_DEFERRED));
+}
+
+/* The trace of step i: in the function, or in the code that called it */
+static void want_step(const struct _fixture_variant_function *variant, size_t i)
+{
+	static char * const after[] = {
+		stub_step_ret, stub_step_and, stub_step_popf, stub_step_jmp
+	};
+	size_t nr = variant->nr + variant->nr_following;
+
+	want(A(i < nr ? variant->ips[i] : after[i - nr]));
+	if (i < nr && variant->ips[i] != stub_step_ret)
+		want(A(stub_step_ret));
+	want_frames(0, 3);
+}
+
+TEST_F(function, stepping_keeps_the_caller_at_each_instruction)
+{
+	struct up_ring ring;
+	size_t i;
+
+	if (must_skip(_metadata, need_tracepoint("signal", "signal_generate")))
+		return;
+	ASSERT_EQ(0, open_tracepoint(&ring, "signal", "signal_generate", DEFER));
+	step_over(_metadata, &ring, variant, handler_empty);
+	for (i = 0; i < variant->nr + variant->nr_following + 4; i++) {
+		want_nothing();
+		want_step(variant, i);
+		EXPECT_TRUE(is_wanted(answer_nr(&ring, i)));
+	}
+	up_close(&ring);
+}
+
+/* Sampled in the handler of each step's signal */
+TEST_F(function, interrupted_at_each_instruction_keeps_the_caller)
+{
+	size_t i;
+
+	handler_probe_nr = NR_GETPPID;
+	step_over(_metadata, &walk.ring, variant, handler_probe);
+	for (i = 0; i < variant->nr + variant->nr_following + 4; i++) {
+		want_nothing();
+		want(A(handler_probe_ip));
+		want(A(restorer_rt));
+		want_step(variant, i);
+		EXPECT_TRUE(is_wanted(answer_nr(&walk.ring, i)));
+	}
+}
+
+TEST_F(function, uprobe_on_each_instruction_keeps_the_caller)
+{
+	struct probe p = probe_of(stub_call, walk.sp, walk.fp, NR_GETPPID);
+	struct up_ring ring;
+	size_t i;
+
+	p.args[0] = A(variant->fn);
+	for (i = 0; i < variant->nr; i++) {
+		want_nothing();
+		want(A(variant->ips[i]));
+		want(A(stub_call_ret));
+		want_frames(0, 3);
+		ASSERT_EQ(0, open_uprobe(&ring, variant->ips[i], false, DEFER));
+		EXPECT_TRUE(event_is_wanted(&ring, &p));
+		EXPECT_EQ(1, up_count(&ring, UT_RECORD_CALLCHAIN_DEFERRED));
+		up_close(&ring);
+	}
+}
+
+/* ------------------------------------------------------------------------ */
+/* Out-of-line slots							      */
+
+static int open_fault_event(struct up_ring *ring)
+{
+	struct perf_event_attr attr;
+
+	up_attr_init(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, DEFER);
+	attr.exclude_callchain_kernel = 1;
+	attr.exclude_kernel = 1;
+	return up_open(ring, &attr, 0, -1, -1);
+}
+
+/*
+ * The one page fault that the probed instruction takes out of line: its record
+ * shows the probed address, and no record shows an address of the slots.
+ */
+static void check_slot(struct __test_metadata *_metadata, struct probe *warm,
+		       struct probe *p, void *ip)
+{
+	struct up_ring probe, faults;
+	size_t i, j, found = 0;
+
+	ASSERT_EQ(0, open_uprobe(&probe, ip, false, 0));
+	ASSERT_EQ(0, open_fault_event(&faults));
+	ASSERT_EQ(0, up_enable(&probe));
+	/* The first time, the slot itself is not there. */
+	probe_at(warm);
+	up_reset(&probe);
+	ASSERT_EQ(0, up_enable(&faults));
+	probe_at(p);
+	ASSERT_EQ(0, up_disable(&faults));
+	ASSERT_EQ(0, up_disable(&probe));
+	up_drain(&faults);
+	up_drain(&probe);
+	EXPECT_EQ(1, up_count(&probe, PERF_RECORD_SAMPLE));
+	EXPECT_EQ(0, up_count_bad(&faults));
+	for (i = 0; i < faults.nr_recs; i++) {
+		struct up_rec *deferred, *rec = &faults.recs[i];
+		char path[512];
+
+		if (rec->type != PERF_RECORD_SAMPLE)
+			continue;
+		ASSERT_TRUE(rec->deferred);
+		ASSERT_EQ(1, up_count_cookie(&faults, rec->cookie));
+		deferred = up_find_cookie(&faults, rec->cookie);
+		ASSERT_LT(0, deferred->nr);
+		/* The slots are not backed by a file, but maps has a name for them. */
+		for (j = 0; j < deferred->nr; j++) {
+			path[0] = 0;
+			file_offset((void *)A(deferred->ips[j]), path, sizeof(path));
+			EXPECT_STRNE("[uprobes]", path);
+		}
+		if (deferred->ips[0] != A(ip))
+			continue;
+		found++;
+		EXPECT_TRUE(is_wanted(deferred));
+	}
+	EXPECT_EQ(1, found);
+	up_close(&probe);
+	up_close(&faults);
+}
+
+TEST_F(walk, fault_in_an_out_of_line_slot_shows_the_probed_address)
+{
+	struct probe p = probe_of(stub_call, walk.sp, build(walk.fp, 2), 0);
+	struct probe warm;
+
+	p.args[0] = A(load_fn);
+	p.args[1] = walk.sp;
+	warm = p;
+	/* A page that has never been touched */
+	p.args[1] = walk.stack + STACK_SIZE - PAGE;
+	want(A(load_fn_load));
+	want(A(stub_call_ret));
+	want_frames(0, 2);
+	check_slot(_metadata, &warm, &p, load_fn_load);
+}
+
+TEST_F(walk, ret_faulting_in_an_out_of_line_slot_keeps_the_caller)
+{
+	struct probe p, warm;
+	unsigned long page;
+
+	ASSERT_TRUE(stack_from_file());
+	page = walk.sp & ~(PAGE - 1);
+	/* The frames stay on the next page; the return address goes with its page. */
+	warm = probe_of(stub_ret, walk.sp, build(page + PAGE, 2), NR_GETPPID);
+	p = warm;
+	p.nr = NR_MADVISE;
+	p.args[0] = page;
+	p.args[1] = PAGE;
+	p.args[2] = MADV_DONTNEED;
+	put(walk.sp, A(probe_back));
+	want(A(stub_ret_ip));
+	want(A(probe_back));
+	want_frames(0, 2);
+	check_slot(_metadata, &warm, &p, stub_ret_ip);
+}
+
+/* ------------------------------------------------------------------------ */
+/* System calls that are not instructions				      */
+
+#ifndef __x86_64__
+/*
+ * sysenter, syscall or int $0x80, whichever this CPU has: the vDSO's entry has
+ * pushed three registers, the frame pointer last, and its caller must be kept.
+ */
+TEST_F(walk, system_call_through_the_vdso_finds_the_frames)
+{
+	struct probe p = probe_of(stub_call, walk.sp, build(walk.fp, 2), NR_GETPPID);
+	unsigned long base = getauxval(AT_SYSINFO_EHDR);
+	struct up_rec *rec;
+
+	vsyscall_entry = getauxval(AT_SYSINFO);
+	ASSERT_NE(0, vsyscall_entry);
+	p.args[0] = A(vsyscall_fn);
+	rec = sample(&p);
+	ASSERT_NE(0, A(rec));
+	ASSERT_LT(0, rec->nr);
+	EXPECT_LE(base, rec->ips[0]);
+	EXPECT_GT(base + 2 * PAGE, rec->ips[0]);
+	want(rec->ips[0]);
+	want(A(vsyscall_fn_ret));
+	want(A(stub_call_ret));
+	want_frames(0, 2);
+	EXPECT_TRUE(is_wanted(rec));
+}
+#endif
+
+#if defined(__x86_64__) && !defined(__ILP32__)
+/* It is emulated when fetched. Its address is in the kernel's half, its caller is not. */
+TEST_F(walk, vsyscall_shows_its_caller)
+{
+	struct probe p = probe_of(stub_vsyscall_time, walk.sp, build(walk.fp, 3), 0);
+	struct up_ring ring;
+
+	if (must_skip(_metadata, need_tracepoint("vsyscall", "emulate_vsyscall")))
+		return;
+	ASSERT_EQ(0, open_tracepoint(&ring, "vsyscall", "emulate_vsyscall", DEFER));
+	want(A(stub_vsyscall_time_ret));
+	want_frames(0, 3);
+	EXPECT_TRUE(event_is_wanted(&ring, &p));
+	up_close(&ring);
+}
+
+static void return_from_vsyscall(int sig, siginfo_t *info, void *context)
+{
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+
+	regs[REG_RIP] = *(greg_t *)regs[REG_RSP];
+	regs[REG_RSP] += 8;
+}
+
+/* One that is not emulated: the IP is still there when the signal comes. */
+TEST_F(walk, vsyscall_that_faults_shows_its_caller)
+{
+	struct probe p = probe_of(stub_vsyscall_bad, walk.sp, build(walk.fp, 3), 0);
+	struct sigaction sa = { .sa_flags = SA_SIGINFO };
+	struct up_ring ring;
+
+	if (must_skip(_metadata, need_tracepoint("signal", "signal_generate")))
+		return;
+	sa.sa_sigaction = return_from_vsyscall;
+	ASSERT_EQ(0, sigaction(SIGSEGV, &sa, NULL));
+	ASSERT_EQ(0, open_tracepoint(&ring, "signal", "signal_generate", DEFER));
+	want(A(stub_vsyscall_bad_ret));
+	want_frames(0, 3);
+	EXPECT_TRUE(event_is_wanted(&ring, &p));
+	up_close(&ring);
+}
+#endif
+
+TEST_HARNESS_MAIN
