@@ -48,7 +48,9 @@
  * @start:	First byte of the mapping
  * @end:	The end of it (exclusive)
  * @pgoff:	Page of the file that is mapped there
- * @inode:	Of the file. Never followed, compared with the mmap lock held only
+ * @inode:	Of the file. Compared with the mmap lock held only
+ * @dev:	Device of it
+ * @ino:	Its number
  * @nr_headers:	Number of mappings of the same file that start with its headers
  * @headers:	Where they start
  * @lens:	Their lengths
@@ -62,6 +64,8 @@ struct sframe_image {
 	unsigned long		end;
 	unsigned long		pgoff;
 	const struct inode	*inode;
+	dev_t			dev;
+	unsigned long		ino;
 	unsigned int		nr_headers;
 	unsigned long		headers[SFRAME_MAX_HEADERS];
 	unsigned long		lens[SFRAME_MAX_HEADERS];
@@ -130,6 +134,8 @@ static const char *note_mapping(struct sframe_image *image,
 		return "device memory";
 
 	image->inode = file_inode(vma->vm_file);
+	image->dev = image->inode->i_sb->s_dev;
+	image->ino = image->inode->i_ino;
 	find_headers(image, vma);
 	return image->nr_headers ? NULL : "ELF headers not mapped";
 }
@@ -393,6 +399,8 @@ insert_entry(struct sframe_image *image, const struct sframe_entry *found,
 	new->end = found->end;
 	new->reason = found->reason;
 	new->retry = found->retry;
+	new->dev = image->dev;
+	new->ino = image->ino;
 	new->has_table = found->has_table;
 	*entry = sframe_insert_found(image->sm, new, &image->search, image->pc);
 	return *entry ? UNWIND_USER_FOUND : UNWIND_USER_FAULT;

@@ -73,6 +73,8 @@
  *		their table, which has all of a file
  * @reason:	Why the table is not to be used, or NULL
  * @retry:	In jiffies, when an entry without table is to be searched again
+ * @dev:	Of the file that the table is in
+ * @ino:	Number of its inode; 0 if there is no file, or nobody looked
  * @text:	In the mm's tree by code, or empty. Protected by sframe_mm::lock
  * @table:	In the mm's tree by table, if @has_table
  * @list:	In sframe_mm::found, if not @added
@@ -87,6 +89,8 @@ struct sframe_entry {
 	unsigned long			end;
 	const char			*reason;
 	unsigned long			retry;
+	dev_t				dev;
+	unsigned long			ino;
 	struct rb_node			text;
 	struct interval_tree_node	table;
 	struct list_head		list;

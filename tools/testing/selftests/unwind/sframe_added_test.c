@@ -295,22 +295,6 @@ static void spoil_table(u8 *table)
 	spoil_func(table, 0);
 }
 
-/* Let all functions of the table in @build start after all code, the last first. */
-static void spoil_index(u8 *table)
-{
-	u8 *fdes = table + SFRAME_BUILD_HEADER;
-	u32 i;
-
-	for (i = 0; i < build.nr_funcs; i++) {
-		s64 start = 0x10000000 + 0x1000 * (s64)(build.nr_funcs - i);
-
-		if (build.version == 2)
-			*(s32 *)(fdes + i * 20) = start;
-		else
-			*(s64 *)(fdes + i * 16) = start;
-	}
-}
-
 TEST_F(added, table_that_turns_into_garbage_is_given_up)
 {
 	struct area *a = &self->area;

@@ -224,6 +224,22 @@ bool is_cut(const struct code *code)
 	return stack_of((void *)code->top, ips) == 1 && ips[0] == code->ips[0];
 }
 
+/* Let all functions of the table in @build start after all code, the last first. */
+void spoil_index(u8 *table)
+{
+	u8 *fdes = table + SFRAME_BUILD_HEADER;
+	u32 i;
+
+	for (i = 0; i < build.nr_funcs; i++) {
+		s64 start = 0x10000000 + 0x1000 * (s64)(build.nr_funcs - i);
+
+		if (build.version == 2)
+			*(s32 *)(fdes + i * 20) = start;
+		else
+			*(s64 *)(fdes + i * 16) = start;
+	}
+}
+
 int add_table(unsigned long start, unsigned long end, unsigned long text_start,
 	      unsigned long text_end)
 {

@@ -93,6 +93,7 @@ bool is_exact(const struct code *code);
 bool is_without_table(const struct code *code);
 bool is_cut(const struct code *code);
 
+void spoil_index(u8 *table);
 int add_table(unsigned long start, unsigned long end, unsigned long text_start,
 	      unsigned long text_end);
 int remove_table(unsigned long start);
