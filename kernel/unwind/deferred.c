@@ -466,9 +466,10 @@ struct unwind_cache *unwind_get_cache(struct unwind_task_info *info, u16 epoch)
 	    unwind_context_failed(info, mask))
 		return NULL;
 
-	/* It is for a tracer: not worth an OOM kill in the cgroup. */
+	/* It is for a tracer: not worth reclaiming memory, nor the last of it. */
 	cache = kzalloc(struct_size(cache, entries, UNWIND_MAX_ENTRIES),
-			GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN);
+			GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOMEMALLOC |
+			__GFP_NOWARN);
 	/* Pairs with the lockless readers: complete before visible. */
 	smp_store_release(&info->cache, cache);
 

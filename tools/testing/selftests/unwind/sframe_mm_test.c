@@ -892,6 +892,7 @@ TEST_F(cgroup, limit_gives_enomem_and_kills_nobody)
 {
 	struct peer *peer = &self->peer, *other = &self->other;
 	int tries;
+	long max;
 
 	ASSERT_TRUE(peer_start(peer, self->areas));
 	ASSERT_TRUE(peer_start(other, self->areas));
@@ -916,8 +917,10 @@ TEST_F(cgroup, limit_gives_enomem_and_kills_nobody)
 	EXPECT_GT(MAX_ADDED, peer->talk->added);
 	EXPECT_EQ(-ENOMEM, peer->talk->error);
 
-	/* A process whose stack nobody has asked for so far. */
+	/* A process whose stack nobody has asked for so far: no reclaim for that. */
+	max = cg_event(self->path, "max");
 	EXPECT_EQ(0, peer_tell(other, PEER_CALL, 0));
+	EXPECT_EQ(max, cg_event(self->path, "max"));
 	EXPECT_EQ(0, cg_event(self->path, "oom_kill"));
 	EXPECT_EQ(0, waitpid(peer->pid, NULL, WNOHANG));
 	EXPECT_EQ(0, waitpid(other->pid, NULL, WNOHANG));
