@@ -37,7 +37,7 @@
 #include <trace/events/unwind.h>
 
 /* Frames that are followed with user access enabled once. */
-#define UNWIND_USER_WINDOW	16
+#define UNWIND_USER_WINDOW	64
 
 /*
  * Signal frames that one walk passes. Only there may the stack pointer move

@@ -381,23 +381,36 @@ TEST_F(key, arming_does_not_wait_for_the_grace_period_of_a_disarm)
 {
 	struct log *log = &self->s.log;
 	struct side reader;
+	int tries;
 
 	if (must_skip(_metadata, need_cpus(2)))
 		return;
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
-	ASSERT_STREQ("", switch_off(&self->s));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
-	ASSERT_TRUE(side_start(&reader, stall_rcu, &self->s.fd));
-	usleep(100000);
-	session_forget(&self->s);
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "disarm"));
-	/* It goes off after a second. */
-	while (!log_rets(log, 1, -EINVAL) && !get_flag(&reader.done)) {
-		usleep(50000);
-		ASSERT_EQ(0, mod_cmd(self->s.fd, "req 2 task"));
-		log_free(log);
-		ASSERT_EQ(0, mod_log(self->s.fd, log));
+	for (tries = 1; ; tries++) {
+		ASSERT_STREQ("", switch_off(&self->s));
+		/* If this is not over, it waits for the reader, and so does all else. */
+		usleep(tries * 1000000);
+		ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
+		ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
+		ASSERT_TRUE(side_start(&reader, stall_rcu, &self->s.fd));
+		usleep(100000);
+		session_forget(&self->s);
+		ASSERT_EQ(0, mod_cmd(self->s.fd, "disarm"));
+		/* It goes off after a second. */
+		while (!log_rets(log, 1, -EINVAL) && !get_flag(&reader.done)) {
+			usleep(50000);
+			ASSERT_EQ(0, mod_cmd(self->s.fd, "req 2 task"));
+			log_free(log);
+			ASSERT_EQ(0, mod_log(self->s.fd, log));
+		}
+		if (!get_flag(&reader.done))
+			break;
+		/* A reader gives up before RCU would complain about it. */
+		side_end(&reader);
+		ASSERT_EQ(0, mod_cmd(self->s.fd, "release 0"));
+		ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
+		if (tries == 2)
+			SKIP(return, "too slow: the engine is not off before the reader gives up");
 	}
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
 	EXPECT_EQ(0, get_flag(&reader.done));
