@@ -6,6 +6,8 @@
  * round. Also: the static key that switches all of this on, and what tasks
  * still have from the time before.
  */
+#include <time.h>
+
 #include "engine_test.h"
 #include "unwind_perf.h"
 #include "unwind_harness.h"
@@ -381,6 +383,7 @@ TEST_F(key, arming_does_not_wait_for_the_grace_period_of_a_disarm)
 {
 	struct log *log = &self->s.log;
 	struct side reader;
+	time_t start;
 	int tries;
 
 	if (must_skip(_metadata, need_cpus(2)))
@@ -393,7 +396,8 @@ TEST_F(key, arming_does_not_wait_for_the_grace_period_of_a_disarm)
 		ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
 		ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
 		ASSERT_TRUE(side_start(&reader, stall_rcu, &self->s.fd));
-		usleep(100000);
+		usleep(500000);
+		start = time(NULL);
 		session_forget(&self->s);
 		ASSERT_EQ(0, mod_cmd(self->s.fd, "disarm"));
 		/* It goes off after a second. */
@@ -403,14 +407,14 @@ TEST_F(key, arming_does_not_wait_for_the_grace_period_of_a_disarm)
 			log_free(log);
 			ASSERT_EQ(0, mod_log(self->s.fd, log));
 		}
-		if (!get_flag(&reader.done))
+		/* A reader gives up before RCU would complain: that is far off? */
+		if (time(NULL) - start < 6)
 			break;
-		/* A reader gives up before RCU would complain about it. */
-		side_end(&reader);
 		ASSERT_EQ(0, mod_cmd(self->s.fd, "release 0"));
+		side_end(&reader);
 		ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
 		if (tries == 2)
-			SKIP(return, "too slow: the engine is not off before the reader gives up");
+			SKIP(return, "too slow: the engine takes many seconds to go off");
 	}
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
 	EXPECT_EQ(0, get_flag(&reader.done));
