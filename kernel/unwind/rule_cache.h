@@ -85,13 +85,19 @@ static __always_inline u64 rule_cache_tag(unsigned long pc, u64 mix)
 static __always_inline bool rule_slot_has(const struct rule_slot *slot, u64 tag,
 					  u64 *word)
 {
+	u64 val;
+
 	/* The word is not read before the tag: pairs with rule_slot_set(). */
 	if (smp_load_acquire(&slot->tag) != tag)
 		return false;
-	*word = READ_ONCE(slot->word);
+	val = READ_ONCE(slot->word);
 	/* Nor after the tag is read again, which was 0 if the word is newer. */
 	smp_rmb();
-	return READ_ONCE(slot->tag) == tag;
+	if (READ_ONCE(slot->tag) != tag)
+		return false;
+
+	*word = val;
+	return true;
 }
 
 /**
@@ -101,7 +107,7 @@ static __always_inline bool rule_slot_has(const struct rule_slot *slot, u64 tag,
  * @mix:	rule_cache_mix() of the generation
  * @word:	The rule
  *
- * Return: false if not; @word makes no sense then.
+ * Return: false if not; @word is as it was then.
  */
 static __always_inline bool rule_cache_get(const struct rule_cache *cache,
 					   unsigned long pc, u64 mix, u64 *word)

@@ -415,12 +415,14 @@ void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last)
 		bare = rcu_dereference(sm->bare);
 		nr = bare ? READ_ONCE(bare->nr) : 0;
 		for (i = 0; i < UNWIND_USER_BARE; i++) {
+			/* Once: others change it, and it may be beyond this array. */
+			unsigned int index = READ_ONCE(sm->last_bare[i]);
 			const struct sframe_range *range;
 
 			last[i].len = 0;
-			if (READ_ONCE(sm->last_bare[i]) >= nr)
+			if (index >= nr)
 				continue;
-			range = &bare->ranges[READ_ONCE(sm->last_bare[i])];
+			range = &bare->ranges[index];
 			last[i].start = READ_ONCE(range->start);
 			last[i].len = READ_ONCE(range->end) - last[i].start;
 		}

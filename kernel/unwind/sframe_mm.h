@@ -119,7 +119,7 @@ struct sframe_range {
 /* The program's own code is one that most frames are in. */
 static inline unsigned int sframe_bare_slot(const struct sframe_range *range)
 {
-	unsigned long code = current->mm->start_code;
+	unsigned long code = READ_ONCE(current->mm->start_code);
 
 	return code >= range->start && code < range->end ? 0 : 1;
 }

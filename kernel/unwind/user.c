@@ -6,15 +6,19 @@
  * up and may change it at any time: a word is read once, checked, and only the
  * checked value is used. A stack that makes no sense gives a shorter trace.
  *
- * The caller of a frame is found by the first of these methods that knows:
+ * A walk goes from frame to frame by rules, see linux/unwind_rule.h. The rule for
+ * a frame comes from the first of these providers that has one:
  *
- *  1. the frame's IP is a signal return trampoline: the registers that the
- *     kernel saved in the signal frame. Nothing else can look like one, so this
- *     takes nothing from the next method;
- *  2. the SFrame table for the code, see user_sframe.c;
- *  3. for an exact IP, the code there: a function that has no frame yet, or no
+ *  1. the SFrame table for the code, see user_sframe.c. If there is a table that
+ *     should have the rule and does not give it, the walk ends: code with a table
+ *     needs no frame pointer, so that where that leads to would be made up;
+ *  2. for an exact IP, the code there: a function that has no frame yet, or no
  *     longer, has its return address at a known place on the stack;
- *  4. the frame pointer.
+ *  3. the frame pointer.
+ *
+ * unwind_user_apply() is the only place that moves a frame by a rule. Signal
+ * frames need none: if the IP is that of a signal return trampoline, the walk
+ * goes on with the registers that the kernel saved.
  */
 
 #define pr_fmt(fmt) "unwind_user: " fmt
@@ -528,7 +532,7 @@ out:
 	return entry - entries;
 }
 
-/* Each has the registers to itself. */
+/* Two functions, since the loops of both in one run out of registers. */
 static noinline unsigned int
 unwind_user_window_64(struct unwind_user_state *state, struct unwind_rule *rule,
 		      unsigned long *entries, unsigned int room)

@@ -33,7 +33,8 @@ TRACE_DEFINE_ENUM(UNWIND_USER_KILLED);
 /*
  * The SFrame table for a range of code, or the lack of it: "found" by the
  * kernel, "added" by prctl(), "copied" by fork(), or the reason why there is
- * none. Also what became of it: "unmapped", "removed", "replaced", "evicted".
+ * none. Also what became of it: "unmapped", "removed", "replaced", "evicted", or
+ * "retried" if it could not be read a second ago.
  */
 TRACE_EVENT(unwind_sframe_section,
 
