@@ -9,7 +9,7 @@ V ?= 1
 SIGNOFF ?=
 OUT ?= build/series
 
-.PHONY: help tree refresh kernel perf shell run test soak series prove check bench clean distclean root
+.PHONY: help tree refresh kernel perf unwind-tables shell run test soak unmodified series prove check bench clean distclean root
 
 help:
 	@echo 'make run              boot the guest, record a program, show its merged stacks'
@@ -21,10 +21,12 @@ help:
 	@echo 'make refresh          write the commits of the tree back to the series'
 	@echo 'make kernel           build the kernel with the series'
 	@echo 'make perf             build perf with the series'
+	@echo 'make unwind-tables    build the service that makes tables for files'
 	@echo 'make bench            count instructions per event, beside base and in-place unwinding'
 	@echo 'make check            is the series in order, does checkpatch agree'
 	@echo "make series [V=n] [SIGNOFF='Name <mail>'] [OUT=dir]"
 	@echo '                      write the series for mailing, with its cover letter'
+	@echo 'make unmodified       stacks of programs as the distribution built them, beside dwarf'
 	@echo 'make prove            apply, build and check the exported series step by step'
 	@echo 'make clean            delete objects and logs'
 	@echo 'make distclean        delete build/ altogether, tree included (the cache stays)'
@@ -44,10 +46,13 @@ kernel: tree
 perf: tree
 	@harness/build perf
 
-shell: kernel perf
+unwind-tables: tree
+	@harness/build unwind-tables
+
+shell: kernel perf unwind-tables
 	@harness/run
 
-run: kernel perf
+run: kernel perf unwind-tables
 	@harness/run $(if $(CMD),'$(subst ','\'',$(CMD))',demo)
 
 test: tree
@@ -56,6 +61,10 @@ test: tree
 soak: tree
 	@harness/build feature debug perf unwindprof
 	@harness/soak '$(MIN)'
+
+unmodified: tree
+	@harness/build feature perf unwind-tables
+	@DWARF=1 harness/unmodified cc1 cc1plus perl python3 gzip xz sort git
 
 series: tree
 	@harness/export '$(OUT)' '$(V)' '$(SIGNOFF)'

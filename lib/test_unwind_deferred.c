@@ -752,14 +752,14 @@ static int do_state(struct session *session, pid_t tid)
 /* No grace period ends meanwhile. */
 static int do_stall(struct session *session, unsigned int nr)
 {
-	int left = STALL_MSECS;
+	unsigned long end = jiffies + msecs_to_jiffies(STALL_MSECS);
 
 	guard(rcu)();
 
 	while (test_bit(nr, &session->hold)) {
-		if (!left-- || fatal_signal_pending(current))
+		if (time_after(jiffies, end) || fatal_signal_pending(current))
 			return -EINTR;
-		mdelay(1);
+		cpu_relax();
 	}
 
 	return 0;

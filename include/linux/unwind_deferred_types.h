@@ -10,6 +10,7 @@
  * @completed:	Works (by bit of the task's mask) whose callback has returned;
  *		meaningful only while UNWIND_USED is set in the mask
  * @nr:		Number of valid @entries
+ * @outermost:	The last of them is in the outermost frame
  * @entries:	User addresses, innermost first
  *
  * One page. Written by the owning task alone; read by the same task, by
@@ -19,6 +20,7 @@
 struct unwind_cache {
 	atomic_long_t		completed;
 	unsigned int		nr;
+	bool			outermost;
 	unsigned long		entries[];
 };
 

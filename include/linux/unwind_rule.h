@@ -63,6 +63,10 @@ struct unwind_loc {
  * @outermost:	There is no caller; the three above are UNWIND_UNDEFINED
  * @signal:	The frame was made by a signal: the return address is not one of
  *		a call but where the caller was interrupted
+ * @new_thread:	A new thread starts here, too: there is no caller if the register
+ *		of a system call's result is 0
+ * @cfa_add:	Is added to the CFA, if that is UNWIND_REG_DEREF
+ * @word:	The rule as a word, if it is an ordinary one; else 0
  *
  * Values of registers other than SP and FP are known in the topmost frame only.
  */
@@ -72,6 +76,8 @@ struct unwind_rule {
 	struct unwind_loc	fp;
 	bool			outermost;
 	bool			signal;
+	bool			new_thread;
+	s32			cfa_add;
 	u64			word;
 };
 
@@ -86,6 +92,7 @@ struct unwind_rule {
  *	bit 2		set in UNWIND_WORD_STOP(): the walk cannot go on, bits 16-31
  *			are the enum unwind_user_status that says why
  *	bit 3		UNWIND_WORD_USE_FP: the CFA is based on the FP, not the SP
+ *	bit 12		UNWIND_WORD_FILE, with bit 0: it is a table for the file
  *	bits 16-31	from the CFA down to the lowest slot that is read, in
  *			bytes: the FP's, or the return address's if the FP is in
  *			its register
@@ -98,6 +105,12 @@ struct unwind_rule {
 #define UNWIND_WORD_OUTERMOST	0x02ULL
 #define UNWIND_WORD_STOPS	0x04ULL
 #define UNWIND_WORD_USE_FP	0x08ULL
+#define UNWIND_WORD_FILE	0x1000ULL
+
+/* Words are added up to count the frames of each kind. */
+#define UNWIND_WORD_COUNTS	(UNWIND_WORD_TABLE | UNWIND_WORD_FILE)
+#define UNWIND_WORD_BY_TABLE(sum)	((sum) & (UNWIND_WORD_FILE - 1))
+#define UNWIND_WORD_BY_FILE(sum)	((sum) / UNWIND_WORD_FILE)
 
 /*
  * Slots are not farther below the CFA than this: an address that was masked can
@@ -163,7 +176,7 @@ static inline void unwind_rule_pack(struct unwind_rule *rule)
 		rule->word = UNWIND_WORD_TABLE | UNWIND_WORD_OUTERMOST;
 		return;
 	}
-	if (rule->signal || rule->cfa.where != UNWIND_REG ||
+	if (rule->signal || rule->new_thread || rule->cfa.where != UNWIND_REG ||
 	    rule->ra.where != UNWIND_CFA_DEREF || rule->ra.off != -8)
 		return;
 	if (rule->cfa.reg != UNWIND_REG_FP && rule->cfa.reg != UNWIND_REG_SP)

@@ -7,10 +7,12 @@
 /**
  * struct unwind_stacktrace - The user addresses of one stack, innermost first
  * @nr:		Number of valid addresses in @entries
+ * @outermost:	The last one is in the outermost frame: nothing is missing
  * @entries:	The addresses; whoever fills in the structure owns the memory
  */
 struct unwind_stacktrace {
 	unsigned int	nr;
+	bool		outermost;
 	unsigned long	*entries;
 };
 
@@ -25,6 +27,7 @@ struct unwind_user_tables;
  * @UNWIND_USER_TYPE_FP:	By the frame pointer
  * @UNWIND_USER_TYPE_SIGNAL:	By the registers saved in a signal frame
  * @UNWIND_USER_TYPE_SFRAME:	By an SFrame table
+ * @UNWIND_USER_TYPE_FILE:	By a table that somebody made for the file
  * @UNWIND_USER_NR_TYPES:	Number of values
  */
 enum unwind_user_type {
@@ -32,6 +35,7 @@ enum unwind_user_type {
 	UNWIND_USER_TYPE_FP,
 	UNWIND_USER_TYPE_SIGNAL,
 	UNWIND_USER_TYPE_SFRAME,
+	UNWIND_USER_TYPE_FILE,
 	UNWIND_USER_NR_TYPES,
 };
 

@@ -429,6 +429,7 @@ int unwind_deferred_cached(struct unwind_stacktrace *trace)
 	struct unwind_cache *cache = info->cache;
 
 	trace->nr = 0;
+	trace->outermost = false;
 	trace->entries = NULL;
 
 	if (!cache || !(mask & UNWIND_USED) ||
@@ -437,6 +438,7 @@ int unwind_deferred_cached(struct unwind_stacktrace *trace)
 
 	unwind_regs_assert(info);
 	trace->nr = cache->nr;
+	trace->outermost = cache->outermost;
 	trace->entries = cache->entries;
 
 	return 0;
@@ -510,6 +512,7 @@ static bool unwind_walk(struct unwind_task_info *info,
 	cache = unwind_get_cache(info, READ_ONCE(unwind_epoch));
 	if (!cache) {
 		trace->nr = 0;
+		trace->outermost = false;
 		trace->entries = NULL;
 		return false;
 	}
@@ -525,6 +528,7 @@ static bool unwind_walk(struct unwind_task_info *info,
 	if (nofault)
 		pagefault_enable();
 	cache->nr = trace->nr;
+	cache->outermost = trace->outermost;
 
 	return true;
 }
@@ -567,6 +571,7 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	might_fault();
 
 	trace->nr = 0;
+	trace->outermost = false;
 	trace->entries = NULL;
 	if (unwind_regs_changing())
 		return -EAGAIN;

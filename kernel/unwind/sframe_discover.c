@@ -45,10 +45,13 @@
  * @sm:		Store that the search is for
  * @search:	Tells whether something of all this was unmapped
  * @pc:		The address
+ * @epoch:	unwind_files_get_epoch() before all that
  * @start:	First byte of the mapping
  * @end:	The end of it (exclusive)
  * @pgoff:	Page of the file that is mapped there
- * @inode:	Of the file. Compared with the mmap lock held only
+ * @inode:	Of the file, or NULL. Only used with the mmap lock held, while the
+ *		mapping keeps it
+ * @key:	What the file is known by where tables for files are
  * @dev:	Device of it
  * @ino:	Its number
  * @nr_headers:	Number of mappings of the same file that start with its headers
@@ -60,10 +63,12 @@ struct sframe_image {
 	struct sframe_mm	*sm;
 	struct sframe_search	search;
 	unsigned long		pc;
+	unsigned int		epoch;
 	unsigned long		start;
 	unsigned long		end;
 	unsigned long		pgoff;
 	const struct inode	*inode;
+	const void		*key;
 	dev_t			dev;
 	unsigned long		ino;
 	unsigned int		nr_headers;
@@ -121,6 +126,7 @@ static const char *note_mapping(struct sframe_image *image,
 	if (vdso && vdso >= vma->vm_start && vdso < vma->vm_end) {
 		image->is_vdso = true;
 		image->inode = NULL;
+		image->key = sframe_arch_vdso_key(vma->vm_mm);
 		image->nr_headers = 1;
 		image->headers[0] = vdso;
 		image->lens[0] = vma->vm_end - vdso;
@@ -134,6 +140,7 @@ static const char *note_mapping(struct sframe_image *image,
 		return "device memory";
 
 	image->inode = file_inode(vma->vm_file);
+	image->key = image->inode;
 	image->dev = image->inode->i_sb->s_dev;
 	image->ino = image->inode->i_ino;
 	find_headers(image, vma);
@@ -289,8 +296,8 @@ static const char *find_segments(const struct sframe_image *image,
 		if (!has_text && (phdr.p_flags & PF_X) &&
 		    segment_has(image, &phdr, start, end)) {
 			has_text = true;
-			entry->start = start & PAGE_MASK;
-			entry->end = PAGE_ALIGN(end);
+			entry->code.start = start & PAGE_MASK;
+			entry->code.end = PAGE_ALIGN(end);
 			entry->sec.text_start = start;
 			entry->sec.text_end = end;
 		}
@@ -353,12 +360,12 @@ static const char *fill_entry(struct sframe_image *image,
 	unsigned int i;
 
 	for (i = 0; i < image->nr_headers; i++) {
-		entry->start = 0;
-		entry->end = ULONG_MAX;
+		entry->code.start = 0;
+		entry->code.end = ULONG_MAX;
 		reason = try_headers(image, i, entry);
 
 		/* The headers of this mapping's file: no others are better. */
-		if (IS_ERR_OR_NULL(reason) || entry->start)
+		if (IS_ERR_OR_NULL(reason) || entry->code.start)
 			break;
 	}
 	return reason;
@@ -383,6 +390,31 @@ static bool maybe_code(struct mm_struct *mm, unsigned long pc)
 	return vma && (READ_ONCE(vma->vm_flags) & VM_EXEC);
 }
 
+/*
+ * Note what file some code is mapped from, if somebody makes tables for files.
+ * @vma is the mapping now, which keeps the inode. Returns false if it cannot be
+ * done just now.
+ */
+static bool set_file(const struct sframe_image *image,
+		     const struct vm_area_struct *vma,
+		     struct sframe_range *range)
+{
+	unsigned long start = image->pgoff << PAGE_SHIFT;
+
+	mmap_assert_locked(current->mm);
+
+	range->file = NULL;
+	if (!image->key || !unwind_files_used())
+		return true;
+	if (image->inode && (!vma->vm_file || image->inode != file_inode(vma->vm_file)))
+		return false;
+
+	/* The vDSO begins with the byte of offset 0, whatever is before it. */
+	range->delta = image->is_vdso ? -image->headers[0] : start - image->start;
+	range->file = unwind_file_get(image->inode, image->key);
+	return range->file;
+}
+
 /* Put an entry for what was found into the store. */
 static enum unwind_user_status
 insert_entry(struct sframe_image *image, const struct sframe_entry *found,
@@ -391,18 +423,20 @@ insert_entry(struct sframe_image *image, const struct sframe_entry *found,
 	struct sframe_entry *new;
 
 	new = sframe_entry_alloc(SFRAME_GFP);
-	if (!new)
+	if (!new) {
+		unwind_file_put(found->code.file);
 		return UNWIND_USER_FAULT;
+	}
 
 	new->sec = found->sec;
-	new->start = found->start;
-	new->end = found->end;
+	new->code = found->code;
 	new->reason = found->reason;
 	new->retry = found->retry;
 	new->dev = image->dev;
 	new->ino = image->ino;
 	new->has_table = found->has_table;
-	*entry = sframe_insert_found(image->sm, new, &image->search, image->pc);
+	*entry = sframe_insert_found(image->sm, new, &image->search, image->pc,
+				     image->epoch);
 	return *entry ? UNWIND_USER_FOUND : UNWIND_USER_FAULT;
 }
 
@@ -438,15 +472,16 @@ discover_unlocked(struct sframe_image *image, struct sframe_entry **entry,
 	if (!vma || !(vma->vm_flags & VM_EXEC))
 		goto out;
 
-	found.start = max(found.start, vma->vm_start);
-	found.end = min(found.end, vma->vm_end);
-	if (IS_ERR_OR_NULL(reason)) {
+	found.code.start = max(found.code.start, vma->vm_start);
+	found.code.end = min(found.code.end, vma->vm_end);
+	if (!set_file(image, vma, &found.code)) {
+		status = UNWIND_USER_FAULT;
+	} else if (IS_ERR_OR_NULL(reason)) {
 		status = insert_entry(image, &found, entry);
 	} else {
-		bare->start = found.start;
-		bare->end = found.end;
+		*bare = found.code;
 		sframe_bare_insert(image->sm, bare, &image->search, image->pc,
-				   reason);
+				   image->epoch, reason);
 		status = UNWIND_USER_NO_RULE;
 	}
 out:
@@ -459,7 +494,8 @@ out:
  * @sm:		Store of current's mm, which knows nothing of @pc
  * @pc:		Address of code, or what a stack says is one
  * @entry:	The entry for @pc, in the store, with a reference
- * @bare:	Code with @pc that has no table; remembered if that is possible
+ * @bare:	Code with @pc that has no table; remembered if that is possible. The
+ *		file is not the caller's
  *
  * Context: Process context, may sleep. Takes the mmap lock for reading; not
  *	    while user memory is read, which may take any time but ends when the
@@ -474,7 +510,9 @@ sframe_discover(struct sframe_mm *sm, unsigned long pc,
 		struct sframe_entry **entry, struct sframe_range *bare)
 {
 	struct mm_struct *mm = current->mm;
-	struct sframe_image image = { .sm = sm, .pc = pc };
+	struct sframe_image image = {
+		.sm = sm, .pc = pc, .epoch = unwind_files_get_epoch(),
+	};
 	enum unwind_user_status status;
 	struct vm_area_struct *vma;
 	const char *reason;
@@ -494,9 +532,14 @@ sframe_discover(struct sframe_mm *sm, unsigned long pc,
 	if (reason) {
 		bare->start = vma->vm_start;
 		bare->end = vma->vm_end;
-		sframe_bare_insert(sm, bare, NULL, pc, reason);
+		status = UNWIND_USER_FAULT;
+		if (set_file(&image, vma, bare)) {
+			sframe_bare_insert(sm, bare, NULL, pc, image.epoch,
+					   reason);
+			status = UNWIND_USER_NO_RULE;
+		}
 		mmap_read_unlock(mm);
-		return UNWIND_USER_NO_RULE;
+		return status;
 	}
 
 	/* The headers that were found last are the lowest. */

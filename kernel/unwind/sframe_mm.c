@@ -43,22 +43,22 @@ static struct sframe_entry *entry_of_text(const struct rb_node *node)
 	return rb_entry_safe(node, struct sframe_entry, text);
 }
 
-static void trace_entry(const struct sframe_entry *entry, const char *what)
+/**
+ * sframe_trace_entry - Tell the trace what became of an entry
+ * @entry:	Entry
+ * @what:	A word or a few
+ */
+void sframe_trace_entry(const struct sframe_entry *entry, const char *what)
 {
 	const struct sframe_section *sec = &entry->sec;
 
 	if (entry->has_table)
-		trace_unwind_sframe_section(entry->start, entry->end,
+		trace_unwind_sframe_section(entry->code.start, entry->code.end,
 					    sec->start, sec->num_fdes,
 					    sec->version, what);
 	else
-		trace_unwind_sframe_section(entry->start, entry->end, 0, 0, 0,
-					    what);
-}
-
-static void trace_bare(const struct sframe_range *range, const char *what)
-{
-	trace_unwind_sframe_section(range->start, range->end, 0, 0, 0, what);
+		trace_unwind_sframe_section(entry->code.start, entry->code.end,
+					    0, 0, 0, what);
 }
 
 /**
@@ -75,7 +75,7 @@ struct sframe_mm *sframe_mm_of(struct mm_struct *mm)
 
 static void sm_free(struct sframe_mm *sm)
 {
-	kfree(rcu_dereference_protected(sm->bare, true));
+	sframe_bare_free(sm);
 	rule_cache_free(sm->cache);
 	kfree(sm);
 }
@@ -95,20 +95,21 @@ static struct sframe_mm *sm_alloc(gfp_t gfp)
 	INIT_LIST_HEAD(&sm->found);
 	INIT_LIST_HEAD(&sm->searches);
 	sm->gen = 1;
+	sm->files_epoch = unwind_files_get_epoch();
 	sm->no_memory = jiffies - SFRAME_RETRY - 1;
 	return sm;
 }
 
 /**
- * sframe_mm_get - The store of current's mm, which is made if there is none
+ * sframe_mm_get - The store of an mm, which is made if there is none
+ * @mm:		Address space that has users
  * @gfp:	How to get the memory
  *
  * Return: The store, which lives as long as the mm has users; NULL if there was
  *	   no memory to make it.
  */
-struct sframe_mm *sframe_mm_get(gfp_t gfp)
+struct sframe_mm *sframe_mm_get(struct mm_struct *mm, gfp_t gfp)
 {
-	struct mm_struct *mm = current->mm;
 	struct sframe_mm *sm, *old;
 
 	sm = sframe_mm_of(mm);
@@ -187,12 +188,21 @@ struct sframe_entry *sframe_entry_alloc(gfp_t gfp)
  */
 void sframe_entry_put(struct sframe_entry *entry)
 {
-	if (entry && refcount_dec_and_test(&entry->ref))
+	if (entry && refcount_dec_and_test(&entry->ref)) {
+		unwind_file_put(entry->code.file);
 		kfree_rcu(entry, rcu);
+	}
 }
 
-/* The first entry that ends after @start. */
-static struct sframe_entry *first_after(struct sframe_mm *sm,
+/**
+ * sframe_entry_first - The first entry that ends after an address
+ * @sm:		Store
+ * @start:	Address
+ *
+ * Context: sm->lock held
+ * Return: The entry, without a reference, or NULL.
+ */
+struct sframe_entry *sframe_entry_first(struct sframe_mm *sm,
 					unsigned long start)
 {
 	struct rb_node *node = sm->texts.rb_node;
@@ -203,7 +213,7 @@ static struct sframe_entry *first_after(struct sframe_mm *sm,
 	while (node) {
 		struct sframe_entry *entry = entry_of_text(node);
 
-		if (entry->end > start) {
+		if (entry->code.end > start) {
 			found = entry;
 			node = node->rb_left;
 		} else {
@@ -213,7 +223,14 @@ static struct sframe_entry *first_after(struct sframe_mm *sm,
 	return found;
 }
 
-static struct sframe_entry *next_entry(const struct sframe_entry *entry)
+/**
+ * sframe_entry_next - The entry after another one
+ * @entry:	Entry in a store
+ *
+ * Context: lock of the store held
+ * Return: The entry, without a reference, or NULL.
+ */
+struct sframe_entry *sframe_entry_next(const struct sframe_entry *entry)
 {
 	return entry_of_text(rb_next(&entry->text));
 }
@@ -232,7 +249,7 @@ static struct sframe_entry *find_rcu(struct sframe_mm *sm, unsigned long pc)
 
 		if (sframe_entry_has(entry, pc))
 			return entry;
-		if (pc < entry->start)
+		if (pc < entry->code.start)
 			node = rcu_dereference_raw(node->rb_left);
 		else
 			node = rcu_dereference_raw(node->rb_right);
@@ -263,7 +280,14 @@ struct sframe_entry *sframe_entry_get(struct sframe_mm *sm, unsigned long pc)
 	return NULL;
 }
 
-static void link_entry(struct sframe_mm *sm, struct sframe_entry *entry)
+/**
+ * sframe_entry_link - Put an entry into the store
+ * @sm:		Store
+ * @entry:	Entry that overlaps no other; its reference is the store's now
+ *
+ * Context: sm->lock held
+ */
+void sframe_entry_link(struct sframe_mm *sm, struct sframe_entry *entry)
 {
 	struct rb_node **link = &sm->texts.rb_node, *parent = NULL;
 
@@ -271,7 +295,7 @@ static void link_entry(struct sframe_mm *sm, struct sframe_entry *entry)
 
 	while (*link) {
 		parent = *link;
-		if (entry->start < entry_of_text(parent)->start)
+		if (entry->code.start < entry_of_text(parent)->code.start)
 			link = &parent->rb_left;
 		else
 			link = &parent->rb_right;
@@ -296,21 +320,34 @@ static void link_entry(struct sframe_mm *sm, struct sframe_entry *entry)
 	}
 }
 
-/* Rules of the old generation are not used any more once this is seen. */
-static void next_gen(struct sframe_mm *sm)
+/**
+ * sframe_next_gen - Use no rule any more that was cached until now
+ * @sm:	Store
+ *
+ * Context: sm->lock held
+ */
+void sframe_next_gen(struct sframe_mm *sm)
 {
 	lockdep_assert_held(&sm->lock);
 
-	/* Pairs with tables_sync(). */
+	/* Pairs with tables_sync(): from then on old rules are not used. */
 	smp_store_release(&sm->gen, sm->gen + 1);
 }
 
-static void unlink_entry(struct sframe_mm *sm, struct sframe_entry *entry,
+/**
+ * sframe_entry_unlink - Take an entry out of the store
+ * @sm:		Store
+ * @entry:	Entry in it, which may be gone then
+ * @what:	Why, for the trace
+ *
+ * Context: sm->lock held
+ */
+void sframe_entry_unlink(struct sframe_mm *sm, struct sframe_entry *entry,
 			 const char *what)
 {
 	lockdep_assert_held(&sm->lock);
 
-	trace_entry(entry, what);
+	sframe_trace_entry(entry, what);
 
 	write_seqcount_begin(&sm->seq);
 	rb_erase(&entry->text, &sm->texts);
@@ -327,223 +364,31 @@ static void unlink_entry(struct sframe_mm *sm, struct sframe_entry *entry,
 		sm->nr_found--;
 	}
 
-	next_gen(sm);
+	sframe_next_gen(sm);
+	if (entry->attached)
+		unwind_file_gone(entry->code.file);
 	sframe_entry_put(entry);
 }
 
-/* The index of the first bare range that ends after @pc. */
-static unsigned int bare_index(const struct sframe_bare *bare, unsigned int nr,
-			       unsigned long pc)
-{
-	unsigned int first = 0;
-
-	while (nr) {
-		if (READ_ONCE(bare->ranges[first + nr / 2].end) <= pc) {
-			first += nr / 2 + 1;
-			nr -= nr / 2 + 1;
-		} else {
-			nr /= 2;
-		}
-	}
-	return first;
-}
-
-static bool range_has(const struct sframe_range *range, unsigned long pc)
-{
-	return pc - range->start < range->end - range->start;
-}
-
-/* The ranges may be changing: then sframe_bare_find() tries again. */
-static bool bare_find_rcu(struct sframe_mm *sm, unsigned long pc,
-			  struct sframe_range *range)
-{
-	const struct sframe_bare *bare = rcu_dereference(sm->bare);
-	unsigned int i, nr;
-
-	if (!bare)
-		return false;
-
-	nr = READ_ONCE(bare->nr);
-	i = bare_index(bare, nr, pc);
-	if (i >= nr)
-		return false;
-	/* If it changes meanwhile, it is read again. */
-	*range = data_race(bare->ranges[i]);
-	if (!range_has(range, pc))
-		return false;
-
-	WRITE_ONCE(sm->last_bare[sframe_bare_slot(range)], i);
-	return true;
-}
-
 /**
- * sframe_bare_find - Is this address known to have no table?
+ * sframe_unlink_found - Drop the entries that were found, as opposed to added
  * @sm:		Store
- * @pc:		Address of code
- * @range:	Code around it that has none either
+ * @start:	First byte of the code
+ * @end:	The end of it (exclusive)
  *
- * Return: true if so.
+ * Context: sm->lock held
  */
-bool sframe_bare_find(struct sframe_mm *sm, unsigned long pc,
-		      struct sframe_range *range)
-{
-	unsigned int seq;
-	bool found;
-
-	guard(rcu)();
-	do {
-		seq = read_seqcount_begin(&sm->seq);
-		found = bare_find_rcu(sm, pc, range);
-	} while (read_seqcount_retry(&sm->seq, seq));
-
-	return found;
-}
-
-/**
- * sframe_bare_last - Ranges that were needed last
- * @sm:		Store
- * @last:	UNWIND_USER_BARE of them, which may be empty or be the same
- */
-void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last)
-{
-	const struct sframe_bare *bare;
-	unsigned int seq, i, nr;
-
-	guard(rcu)();
-	do {
-		seq = read_seqcount_begin(&sm->seq);
-		bare = rcu_dereference(sm->bare);
-		nr = bare ? READ_ONCE(bare->nr) : 0;
-		for (i = 0; i < UNWIND_USER_BARE; i++) {
-			/* Once: others change it, and it may be beyond this array. */
-			unsigned int index = READ_ONCE(sm->last_bare[i]);
-			const struct sframe_range *range;
-
-			last[i].len = 0;
-			if (index >= nr)
-				continue;
-			range = &bare->ranges[index];
-			last[i].start = READ_ONCE(range->start);
-			last[i].len = READ_ONCE(range->end) - last[i].start;
-		}
-	} while (read_seqcount_retry(&sm->seq, seq));
-}
-
-/* Drop @nr ranges from index @first on. */
-static void bare_cut(struct sframe_mm *sm, struct sframe_bare *bare,
-		     unsigned int first, unsigned int nr)
-{
-	lockdep_assert_held(&sm->lock);
-
-	write_seqcount_begin(&sm->seq);
-	memmove(&bare->ranges[first], &bare->ranges[first + nr],
-		(bare->nr - first - nr) * sizeof(bare->ranges[0]));
-	WRITE_ONCE(bare->nr, bare->nr - nr);
-	write_seqcount_end(&sm->seq);
-}
-
-static struct sframe_bare *bare_locked(struct sframe_mm *sm)
-{
-	return rcu_dereference_protected(sm->bare, lockdep_is_held(&sm->lock));
-}
-
-/*
- * Forget bare ranges that have some of [start, end). No cached rule comes of
- * them, so the generation stays.
- */
-static void bare_remove(struct sframe_mm *sm, unsigned long start,
-			unsigned long end, const char *what)
-{
-	struct sframe_bare *bare = bare_locked(sm);
-	unsigned int first, nr = 0;
-
-	if (!bare)
-		return;
-
-	first = bare_index(bare, bare->nr, start);
-	while (first + nr < bare->nr && bare->ranges[first + nr].start < end) {
-		trace_bare(&bare->ranges[first + nr], what);
-		nr++;
-	}
-	if (nr)
-		bare_cut(sm, bare, first, nr);
-}
-
-/* The array with room for one more, or NULL if there is no memory. */
-static struct sframe_bare *bare_with_room(struct sframe_mm *sm)
-{
-	struct sframe_bare *old = bare_locked(sm), *bare;
-	unsigned int nr = old ? old->nr : 0, i;
-	size_t size;
-
-	if (nr >= SFRAME_MAX_BARE) {
-		/* Which ones does not matter: all can be found again. */
-		for (i = 0; i < SFRAME_EVICT; i++)
-			trace_bare(&old->ranges[i], "evicted");
-		bare_cut(sm, old, 0, SFRAME_EVICT);
-		return old;
-	}
-	if (old && nr < old->room)
-		return old;
-
-	size = kmalloc_size_roundup(struct_size(bare, ranges, nr + nr / 4 + 1));
-	bare = kmalloc(size, SFRAME_GFP);
-	if (!bare)
-		return NULL;
-
-	bare->room = (size - sizeof(*bare)) / sizeof(bare->ranges[0]);
-	bare->nr = nr;
-	if (old)
-		memcpy(bare->ranges, old->ranges, nr * sizeof(old->ranges[0]));
-	rcu_assign_pointer(sm->bare, bare);
-	if (old)
-		kfree_rcu(old, rcu);
-	return bare;
-}
-
-/* Add a range that overlaps no other. */
-static void bare_add(struct sframe_mm *sm, const struct sframe_range *range)
-{
-	struct sframe_bare *bare = bare_with_room(sm);
-	unsigned int i;
-
-	if (!bare)
-		return;
-
-	i = bare_index(bare, bare->nr, range->start);
-	write_seqcount_begin(&sm->seq);
-	WRITE_ONCE(bare->nr, bare->nr + 1);
-	memmove(&bare->ranges[i + 1], &bare->ranges[i],
-		(bare->nr - 1 - i) * sizeof(bare->ranges[0]));
-	bare->ranges[i] = *range;
-	write_seqcount_end(&sm->seq);
-}
-
-/* Drop the entries that were found, as opposed to added, in a range. */
-static void unlink_found(struct sframe_mm *sm, unsigned long start,
+void sframe_unlink_found(struct sframe_mm *sm, unsigned long start,
 			 unsigned long end)
 {
 	struct sframe_entry *entry, *next;
 
-	for (entry = first_after(sm, start); entry && entry->start < end;
-	     entry = next) {
-		next = next_entry(entry);
+	for (entry = sframe_entry_first(sm, start);
+	     entry && entry->code.start < end; entry = next) {
+		next = sframe_entry_next(entry);
 		if (!entry->added)
-			unlink_entry(sm, entry, "replaced");
+			sframe_entry_unlink(sm, entry, "replaced");
 	}
-}
-
-static bool overlaps_added(struct sframe_mm *sm, unsigned long start,
-			   unsigned long end)
-{
-	struct sframe_entry *entry;
-
-	for (entry = first_after(sm, start); entry && entry->start < end;
-	     entry = next_entry(entry)) {
-		if (entry->added)
-			return true;
-	}
-	return false;
 }
 
 /* Leave to added entries what is theirs; none of them has @pc. */
@@ -552,21 +397,21 @@ static void clip_to_gap(struct sframe_mm *sm, unsigned long *start,
 {
 	struct sframe_entry *other;
 
-	for (other = first_after(sm, *start); other && other->start < *end;
-	     other = next_entry(other)) {
+	for (other = sframe_entry_first(sm, *start);
+	     other && other->code.start < *end; other = sframe_entry_next(other)) {
 		if (!other->added)
 			continue;
-		if (other->end <= pc)
-			*start = other->end;
+		if (other->code.end <= pc)
+			*start = other->code.end;
 		else
-			*end = other->start;
+			*end = other->code.start;
 	}
 }
 
 /* The entry that has an address, without a reference, or NULL. */
 static struct sframe_entry *entry_at(struct sframe_mm *sm, unsigned long pc)
 {
-	struct sframe_entry *entry = first_after(sm, pc);
+	struct sframe_entry *entry = sframe_entry_first(sm, pc);
 
 	return entry && sframe_entry_has(entry, pc) ? entry : NULL;
 }
@@ -613,11 +458,18 @@ void sframe_search_end(struct sframe_mm *sm, struct sframe_search *search)
 	list_del(&search->list);
 }
 
-/*
- * Is [start, end) mapped without a hole, with all of @flags? 0, or -EFAULT for a
- * hole, -EACCES for a mapping that is not like that.
+/**
+ * sframe_check_mapped - Is there nothing but such mappings in a range?
+ * @mm:		Address space
+ * @start:	First byte of the range
+ * @end:	The end of it (exclusive)
+ * @flags:	What each mapping needs to have
+ *
+ * Context: mmap lock of @mm held
+ * Return: 0; -EFAULT if there is a hole; -EACCES if there is a mapping of device
+ *	   memory, or without some of @flags.
  */
-static int check_mapped(struct mm_struct *mm, unsigned long start,
+int sframe_check_mapped(struct mm_struct *mm, unsigned long start,
 			unsigned long end, unsigned long flags)
 {
 	VMA_ITERATOR(vmi, mm, start);
@@ -638,15 +490,45 @@ static int check_mapped(struct mm_struct *mm, unsigned long start,
 	return start < end ? -EFAULT : 0;
 }
 
+/**
+ * sframe_is_anonymous - Is all of a range anonymous memory?
+ * @mm:		Address space
+ * @start:	First byte of the range, which is mapped without a hole
+ * @end:	The end of it (exclusive)
+ *
+ * Context: mmap lock of @mm held
+ * Return: true if so.
+ */
+bool sframe_is_anonymous(struct mm_struct *mm, unsigned long start,
+			 unsigned long end)
+{
+	VMA_ITERATOR(vmi, mm, start);
+	struct vm_area_struct *vma;
+
+	mmap_assert_locked(mm);
+
+	for_each_vma_range(vmi, vma, end) {
+		if (!vma_is_anonymous(vma))
+			return false;
+	}
+	return true;
+}
+
 /* Each entry that goes makes all cached rules invalid: several of them at once. */
 static void evict_found(struct sframe_mm *sm)
 {
 	unsigned int i;
 
 	for (i = 0; i < SFRAME_EVICT; i++)
-		unlink_entry(sm, list_first_entry(&sm->found,
-						  struct sframe_entry, list),
-			     "evicted");
+		sframe_entry_unlink(sm, list_first_entry(&sm->found,
+							 struct sframe_entry,
+							 list), "evicted");
+}
+
+/* Has somebody begun to make tables since, so that files have to be noted? */
+static bool is_outdated(const struct sframe_mm *sm, unsigned int epoch)
+{
+	return unwind_files_used() && sm->files_epoch != epoch;
 }
 
 /**
@@ -655,16 +537,17 @@ static void evict_found(struct sframe_mm *sm)
  * @entry:	Result. It is the store's now, whatever is returned
  * @search:	Search, or NULL if the mmap lock was held all the time
  * @pc:		Address that was searched for, in the range of @entry
+ * @epoch:	unwind_files_get_epoch() before the file was looked at
  *
  * Context: mmap lock of current's mm held, for reading
  * Return: The entry that covers @pc, with a reference: @entry, or that of
- *	   somebody who was faster. NULL if a mapping has gone meanwhile, or not
- *	   all of the table is mapped.
+ *	   somebody who was faster. NULL if a mapping has gone meanwhile, not all
+ *	   of the table is mapped, or the device was opened.
  */
 struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 					 struct sframe_entry *entry,
 					 struct sframe_search *search,
-					 unsigned long pc)
+					 unsigned long pc, unsigned int epoch)
 {
 	struct sframe_entry *other;
 
@@ -674,15 +557,16 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 	 * munmap() downgrades the lock before it tells the searches, so a table
 	 * that they did not watch yet can still have been readable.
 	 */
-	if (entry->has_table && check_mapped(current->mm, entry->sec.start,
-					     entry->sec.end, VM_READ)) {
+	if (entry->has_table &&
+	    sframe_check_mapped(current->mm, entry->sec.start, entry->sec.end,
+				VM_READ)) {
 		sframe_entry_put(entry);
 		return NULL;
 	}
 
 	guard(spinlock)(&sm->lock);
 
-	if (search && search->gone) {
+	if ((search && search->gone) || is_outdated(sm, epoch)) {
 		sframe_entry_put(entry);
 		return NULL;
 	}
@@ -694,24 +578,26 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 		return other;
 	}
 
-	clip_to_gap(sm, &entry->start, &entry->end, pc);
-	unlink_found(sm, entry->start, entry->end);
-	bare_remove(sm, entry->start, entry->end, "replaced");
+	clip_to_gap(sm, &entry->code.start, &entry->code.end, pc);
+	sframe_unlink_found(sm, entry->code.start, entry->code.end);
+	sframe_bare_remove(sm, entry->code.start, entry->code.end, "replaced");
 	if (sm->nr_found >= SFRAME_MAX_FOUND)
 		evict_found(sm);
 
 	refcount_inc(&entry->ref);
-	link_entry(sm, entry);
-	trace_entry(entry, entry->reason ?: "found");
+	sframe_entry_link(sm, entry);
+	sframe_trace_entry(entry, entry->reason ?: "found");
 	return entry;
 }
 
 /**
  * sframe_bare_insert - Remember that some code has no table
  * @sm:		Store
- * @range:	The code; becomes what is left of it beside added entries
+ * @range:	The code; becomes what is left of it beside added entries. Its file is
+ *		the store's now
  * @search:	Search, or NULL if the mmap lock was held all the time
  * @pc:		Address that was searched for, in @range
+ * @epoch:	unwind_files_get_epoch() before the file was looked at
  * @reason:	Why there is no table
  *
  * If it cannot be remembered, that is as good: it will be found again.
@@ -720,38 +606,118 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
  */
 void sframe_bare_insert(struct sframe_mm *sm, struct sframe_range *range,
 			struct sframe_search *search, unsigned long pc,
-			const char *reason)
+			unsigned int epoch, const char *reason)
 {
-	struct sframe_bare *bare;
-	unsigned int i;
-
 	mmap_assert_locked(current->mm);
 	guard(spinlock)(&sm->lock);
 
-	if ((search && search->gone) || entry_at(sm, pc)) {
+	if ((search && search->gone) || is_outdated(sm, epoch) ||
+	    entry_at(sm, pc)) {
 		/* Good for this address at this time */
 		range->start = pc;
 		range->end = pc + 1;
+		unwind_file_put(range->file);
 		return;
 	}
 
 	clip_to_gap(sm, &range->start, &range->end, pc);
-	unlink_found(sm, range->start, range->end);
+	sframe_unlink_found(sm, range->start, range->end);
 
 	/*
 	 * A mapping that has grown, as those of compilers do, or somebody who was
 	 * faster: what was known stays true.
 	 */
-	bare = bare_locked(sm);
-	if (bare) {
-		i = bare_index(bare, bare->nr, pc);
-		if (i < bare->nr && range_has(&bare->ranges[i], pc))
-			return;
-		bare_remove(sm, range->start, range->end, "replaced");
+	if (sframe_bare_has(sm, pc)) {
+		unwind_file_put(range->file);
+		return;
+	}
+	sframe_bare_remove(sm, range->start, range->end, "replaced");
+	sframe_bare_add(sm, range, reason);
+}
+
+/* Can a table be attached to what @old stands for as well? */
+static bool is_same_memory(const struct sframe_entry *old,
+			   const struct sframe_entry *entry)
+{
+	return old->attached && old->code.start == entry->code.start &&
+	       old->code.end == entry->code.end &&
+	       old->code.delta == entry->code.delta;
+}
+
+/**
+ * sframe_entry_attach - Use a table for some memory
+ * @sm:		Store of an mm
+ * @entry:	Entry with the code, anonymous memory, and a file that nothing else
+ *		has. It is the store's now, whatever is returned
+ * @attach:	As for unwind_file_attach()
+ * @of_table:	Likewise
+ *
+ * Context: mmap lock of the mm held, for reading
+ * Return: 0; -EEXIST if some of the code has a table that prctl() added, or one of
+ *	   its own that was attached to other memory or by the same owner; -ENOSPC
+ *	   if SFRAME_MAX_ADDED tables have been added.
+ */
+int sframe_entry_attach(struct sframe_mm *sm, struct sframe_entry *entry,
+			struct unwind_attach *attach,
+			struct list_head *of_table)
+{
+	struct sframe_entry *old, *next;
+	int ret;
+
+	guard(spinlock)(&sm->lock);
+
+	for (old = sframe_entry_first(sm, entry->code.start);
+	     old && old->code.start < entry->code.end; old = next) {
+		next = sframe_entry_next(old);
+		if (!old->added)
+			continue;
+		if (is_same_memory(old, entry)) {
+			ret = unwind_file_attach(old->code.file, attach,
+						 of_table);
+			sframe_entry_put(entry);
+			return ret;
+		}
+		if (!old->attached || rcu_access_pointer(old->code.file->table)) {
+			sframe_entry_put(entry);
+			return -EEXIST;
+		}
+		/* All of its tables have gone. */
+		sframe_entry_unlink(sm, old, "replaced");
 	}
 
-	bare_add(sm, range);
-	trace_bare(range, reason);
+	ret = -ENOSPC;
+	if (sm->nr_added < SFRAME_MAX_ADDED)
+		ret = unwind_file_attach(entry->code.file, attach, of_table);
+	if (ret) {
+		sframe_entry_put(entry);
+		return ret;
+	}
+
+	sframe_unlink_found(sm, entry->code.start, entry->code.end);
+	sframe_bare_remove(sm, entry->code.start, entry->code.end, "replaced");
+	entry->added = true;
+	entry->attached = true;
+	sframe_entry_link(sm, entry);
+	sframe_trace_entry(entry, "attached");
+	return 0;
+}
+
+/**
+ * sframe_mm_renew - Find everything again that was found
+ * @sm:		Store
+ *
+ * Until somebody began to make tables for files, nobody noted what files there
+ * are.
+ */
+void sframe_mm_renew(struct sframe_mm *sm)
+{
+	guard(spinlock)(&sm->lock);
+
+	if (sm->files_epoch == unwind_files_get_epoch())
+		return;
+	WRITE_ONCE(sm->files_epoch, unwind_files_get_epoch());
+	sframe_unlink_found(sm, 0, ULONG_MAX);
+	sframe_bare_remove(sm, 0, ULONG_MAX, "replaced");
 }
 
 /**
@@ -763,7 +729,7 @@ void sframe_entry_drop(struct sframe_mm *sm, struct sframe_entry *entry)
 {
 	guard(spinlock)(&sm->lock);
 	if (!RB_EMPTY_NODE(&entry->text))
-		unlink_entry(sm, entry, "retried");
+		sframe_entry_unlink(sm, entry, "retried");
 }
 
 /* Files whose tables the log has complained about, the newest of them */
@@ -811,15 +777,15 @@ void sframe_entry_bad(struct sframe_mm *sm, struct sframe_entry *entry,
 		return;
 
 	scoped_guard(spinlock, &sm->lock)
-		next_gen(sm);
+		sframe_next_gen(sm);
 
-	trace_entry(entry, reason);
+	sframe_trace_entry(entry, reason);
 	if (entry->ino && is_new_complaint(entry->dev, entry->ino))
 		pr_notice_ratelimited("%s[%d]: bad table in inode %lu of device %u:%u, at %#llx for code at %#lx-%#lx: %s\n",
 				      current->comm, task_pid_nr(current),
 				      entry->ino, MAJOR(entry->dev),
 				      MINOR(entry->dev), entry->sec.start,
-				      entry->start, entry->end, reason);
+				      entry->code.start, entry->code.end, reason);
 }
 
 /* Unlink some of what is touched. Returns false when that was all. */
@@ -833,17 +799,17 @@ static bool unmap_some(struct sframe_mm *sm, unsigned long start,
 	guard(spinlock)(&sm->lock);
 
 	for (i = 0; i < SFRAME_UNMAP_BATCH; i++) {
-		entry = first_after(sm, start);
-		if (entry && entry->start < end) {
-			unlink_entry(sm, entry, "unmapped");
+		entry = sframe_entry_first(sm, start);
+		if (entry && entry->code.start < end) {
+			sframe_entry_unlink(sm, entry, "unmapped");
 			continue;
 		}
 
 		node = interval_tree_iter_first(&sm->tables, start, end - 1);
 		if (!node)
 			return false;
-		unlink_entry(sm, container_of(node, struct sframe_entry, table),
-			     "unmapped");
+		entry = container_of(node, struct sframe_entry, table);
+		sframe_entry_unlink(sm, entry, "unmapped");
 	}
 	return true;
 }
@@ -864,7 +830,7 @@ void __sframe_unmap(struct mm_struct *mm, unsigned long start,
 			if (search->start < end && start < search->end)
 				search->gone = true;
 		}
-		bare_remove(sm, start, end, "unmapped");
+		sframe_bare_remove(sm, start, end, "unmapped");
 	}
 
 	/*
@@ -883,22 +849,15 @@ void __sframe_mm_exit(struct mm_struct *mm)
 	/* Walks and searches are those of tasks that use the mm. */
 	WARN_ON_ONCE(atomic_read(&mm->mm_users));
 
-	rbtree_postorder_for_each_entry_safe(entry, next, &sm->texts, text)
+	rbtree_postorder_for_each_entry_safe(entry, next, &sm->texts, text) {
+		if (entry->attached)
+			unwind_file_gone(entry->code.file);
+		unwind_file_put(entry->code.file);
 		kfree(entry);
+	}
 
 	mm->sframe = NULL;
 	sm_free(sm);
-}
-
-static int check_entry_mapped(struct mm_struct *mm,
-			      const struct sframe_entry *entry)
-{
-	int ret;
-
-	ret = check_mapped(mm, entry->start, entry->end, VM_EXEC);
-	if (ret)
-		return ret;
-	return check_mapped(mm, entry->sec.start, entry->sec.end, VM_READ);
 }
 
 static struct sframe_entry *copy_entry(const struct sframe_entry *old)
@@ -909,8 +868,8 @@ static struct sframe_entry *copy_entry(const struct sframe_entry *old)
 		return NULL;
 
 	entry->sec = old->sec;
-	entry->start = old->start;
-	entry->end = old->end;
+	entry->code.start = old->code.start;
+	entry->code.end = old->code.end;
 	entry->reason = READ_ONCE(old->reason);
 	entry->has_table = true;
 	entry->added = true;
@@ -962,7 +921,7 @@ int sframe_mm_dup(struct mm_struct *oldmm, struct mm_struct *mm)
 
 	for (node = rb_first(&old->texts); node; node = rb_next(node)) {
 		entry = entry_of_text(node);
-		if (!entry->added)
+		if (!entry->added || entry->attached)
 			continue;
 
 		/* What was linked goes in sframe_mm_exit(). */
@@ -971,210 +930,10 @@ int sframe_mm_dup(struct mm_struct *oldmm, struct mm_struct *mm)
 			return -ENOMEM;
 
 		scoped_guard(spinlock, &sm->lock)
-			link_entry(sm, copy);
-		trace_entry(copy, "copied");
+			sframe_entry_link(sm, copy);
+		sframe_trace_entry(copy, "copied");
 	}
 
 	drop_not_copied(oldmm, mm);
 	return 0;
-}
-
-static int insert_added(struct sframe_mm *sm, struct sframe_entry *entry)
-{
-	guard(spinlock)(&sm->lock);
-
-	if (overlaps_added(sm, entry->start, entry->end))
-		return -EEXIST;
-	if (sm->nr_added >= SFRAME_MAX_ADDED)
-		return -ENOSPC;
-
-	unlink_found(sm, entry->start, entry->end);
-	bare_remove(sm, entry->start, entry->end, "replaced");
-	link_entry(sm, entry);
-	trace_entry(entry, "added");
-	return 0;
-}
-
-static int check_add_range(unsigned long start, unsigned long end)
-{
-	if (start >= end)
-		return -EINVAL;
-	if (!start || end > TASK_SIZE_MAX)
-		return -EFAULT;
-	return 0;
-}
-
-static int open_error(enum sframe_status status)
-{
-	switch (status) {
-	case SFRAME_OK:
-		return 0;
-	case SFRAME_FAULT:
-		return -EFAULT;
-	case SFRAME_BAD_VERSION:
-	case SFRAME_BAD_ABI:
-		return -EOPNOTSUPP;
-	default:
-		return -ENOEXEC;
-	}
-}
-
-static int add_entry(struct sframe_mm *sm, struct sframe_entry *entry)
-{
-	struct mm_struct *mm = current->mm;
-	int ret;
-
-	/*
-	 * Not under the lock, since it may take a page fault. What it says of
-	 * the table's shape is checked, whatever becomes of the memory.
-	 */
-	ret = open_error(sframe_open_user(&entry->sec));
-	if (ret)
-		return ret;
-
-	if (mmap_read_lock_killable(mm))
-		return -EINTR;
-
-	ret = check_entry_mapped(mm, entry);
-	if (!ret)
-		ret = insert_added(sm, entry);
-
-	mmap_read_unlock(mm);
-	return ret;
-}
-
-/**
- * sframe_prctl_add - prctl(PR_ADD_SFRAME): use a table for a range of code
- * @sframe_start:	Address of the table's header, a multiple of 8
- * @sframe_end:		The end of its memory (exclusive), which may be longer
- * @text_start:		First byte of the code
- * @text_end:		The end of it (exclusive)
- *
- * The table stays in use until PR_REMOVE_SFRAME, or until some of its memory or
- * of the code is unmapped, moved or mapped over. A copied mm has it as well. To
- * change a table in place, remove it and add it again: rules are cached.
- *
- * It takes the place of whatever the kernel has found for the code by itself.
- *
- * Return: 0, or
- *
- *	=============	========================================================
- *	-EINVAL		a range is empty or ends before it starts; the table is
- *			not aligned; the mm is not of 64-bit kind; the kernel
- *			does not read SFrame tables
- *	-EFAULT		a range is not within user space, starts at 0, or has a
- *			hole; the header cannot be read
- *	-EFBIG		a table of more than 4 GiB
- *	-EACCES		some of the code is not executable, or some of the table
- *			not readable, or one of them is device memory
- *	-EOPNOTSUPP	a table of another version or for another machine
- *	-ENOEXEC	no table, or one that is refused for another reason
- *	-EEXIST		some of the code has a table that was added before
- *	-ENOSPC		SFRAME_MAX_ADDED tables have been added
- *	-ENOMEM		no memory, or the limit of the memory cgroup
- *	-EINTR		the task is being killed
- *	=============	========================================================
- */
-int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
-		     unsigned long text_start, unsigned long text_end)
-{
-	struct sframe_entry *entry;
-	struct sframe_mm *sm;
-	int ret;
-
-	if (!sframe_arch_mm_ok(current->mm))
-		return -EINVAL;
-	ret = check_add_range(sframe_start, sframe_end) ?:
-	      check_add_range(text_start, text_end);
-	if (ret)
-		return ret;
-	if (!IS_ALIGNED(sframe_start, sizeof(u64)))
-		return -EINVAL;
-	if (sframe_end - sframe_start > SFRAME_MAX_TABLE)
-		return -EFBIG;
-
-	sm = sframe_mm_get(SFRAME_ADD_GFP);
-	entry = sframe_entry_alloc(SFRAME_ADD_GFP);
-	if (!sm || !entry) {
-		sframe_entry_put(entry);
-		return -ENOMEM;
-	}
-
-	entry->sec.start = sframe_start;
-	entry->sec.end = sframe_end;
-	entry->sec.text_start = text_start;
-	entry->sec.text_end = text_end;
-	entry->start = text_start;
-	entry->end = text_end;
-	entry->has_table = true;
-	entry->added = true;
-
-	ret = add_entry(sm, entry);
-	if (ret)
-		sframe_entry_put(entry);
-	return ret;
-}
-
-static int remove_added(struct sframe_mm *sm, unsigned long sframe_start)
-{
-	struct interval_tree_node *node, *next;
-	int ret = -ENOENT;
-
-	guard(spinlock)(&sm->lock);
-
-	for (node = interval_tree_iter_first(&sm->tables, sframe_start,
-					     sframe_start);
-	     node; node = next) {
-		struct sframe_entry *entry;
-
-		next = interval_tree_iter_next(node, sframe_start,
-					       sframe_start);
-		entry = container_of(node, struct sframe_entry, table);
-		if (!entry->added || entry->sec.start != sframe_start)
-			continue;
-		unlink_entry(sm, entry, "removed");
-		ret = 0;
-	}
-	return ret;
-}
-
-/**
- * sframe_prctl_remove - prctl(PR_REMOVE_SFRAME): undo PR_ADD_SFRAME
- * @sframe_start:	Address of the table's header
- * @arg3:		Not used, must be 0
- * @arg4:		Likewise
- * @arg5:		Likewise
- *
- * If the table was added for several ranges of code, all of them go. Walks that
- * are reading the table meanwhile may still do so for a moment.
- *
- * Return: 0, or
- *
- *	=======		========================================================
- *	-EINVAL		an argument that must be 0 is not, or the kernel does
- *			not read SFrame tables
- *	-ENOENT		there is no such table that was added
- *	-EINTR		the task is being killed
- *	=======		========================================================
- */
-int sframe_prctl_remove(unsigned long sframe_start, unsigned long arg3,
-			unsigned long arg4, unsigned long arg5)
-{
-	struct mm_struct *mm = current->mm;
-	struct sframe_mm *sm;
-	int ret;
-
-	if (arg3 || arg4 || arg5)
-		return -EINVAL;
-
-	sm = sframe_mm_of(mm);
-	if (!sm)
-		return -ENOENT;
-
-	/* Keeps out a fork, which copies what was added without sm->lock. */
-	if (mmap_read_lock_killable(mm))
-		return -EINTR;
-	ret = remove_added(sm, sframe_start);
-	mmap_read_unlock(mm);
-	return ret;
 }

@@ -4,11 +4,12 @@
 
 /*
  * What an mm knows of the SFrame tables for its code. Shared by the store
- * (sframe_mm.c), the search for tables (sframe_discover.c) and the provider of
- * rules (user_sframe.c).
+ * (sframe_mm.c and sframe_bare.c), the search for tables (sframe_discover.c),
+ * prctl() (sframe_prctl.c and sframe_proc.c) and the provider of rules (user_tables.c).
  *
  * Code with a table has an entry, and so has code whose table cannot be used.
- * Code without a table, which is most of it, is bare: no more than a range.
+ * Code without an SFrame table, which is most of it, is bare: no more than a range,
+ * and the file that it is mapped from, for which somebody may have made a table.
  * Entries and bare ranges do not overlap.
  *
  * Who may do what when:
@@ -35,6 +36,7 @@
 #include <linux/types.h>
 
 #include "sframe.h"
+#include "table_file.h"
 #include "user.h"
 
 /*
@@ -66,11 +68,31 @@
 #define SFRAME_RETRY		HZ
 
 /**
+ * struct sframe_range - Some code
+ * @start:	First byte
+ * @end:	The end (exclusive)
+ * @delta:	From an address to the offset in @file
+ * @file:	What it is mapped from, with a reference; NULL if that is no file, or
+ *		nobody made tables when it was looked at
+ */
+struct sframe_range {
+	unsigned long		start;
+	unsigned long		end;
+	unsigned long		delta;
+	struct unwind_file	*file;
+};
+
+static inline bool sframe_range_has(const struct sframe_range *range,
+				    unsigned long pc)
+{
+	return pc - range->start < range->end - range->start;
+}
+
+/**
  * struct sframe_entry - Some code, and the table for it
  * @sec:	The table, valid if @has_table
- * @start:	First byte of the code
- * @end:	The end of it (exclusive). Found entries may cover less code than
- *		their table, which has all of a file
+ * @code:	The code. Found entries may cover less than their table, which has
+ *		all of a file
  * @reason:	Why the table is not to be used, or NULL
  * @retry:	In jiffies, when an entry without table is to be searched again
  * @dev:	Of the file that the table is in
@@ -80,13 +102,14 @@
  * @list:	In sframe_mm::found, if not @added
  * @ref:	One for the tree, one for each walk that uses the entry
  * @has_table:	There is a table, as opposed to one that could not be read
- * @added:	prctl() asked for it: neither replaced nor evicted
+ * @added:	Somebody asked for it: neither replaced nor evicted
+ * @attached:	Not by prctl(): there is no SFrame table, but the file may have one,
+ *		and is nothing but this memory
  * @rcu:	To free it
  */
 struct sframe_entry {
 	struct sframe_section		sec;
-	unsigned long			start;
-	unsigned long			end;
+	struct sframe_range		code;
 	const char			*reason;
 	unsigned long			retry;
 	dev_t				dev;
@@ -97,24 +120,15 @@ struct sframe_entry {
 	refcount_t			ref;
 	bool				has_table;
 	bool				added;
+	bool				attached;
 	struct rcu_head			rcu;
 };
 
 static inline bool sframe_entry_has(const struct sframe_entry *entry,
 				    unsigned long pc)
 {
-	return pc - entry->start < entry->end - entry->start;
+	return sframe_range_has(&entry->code, pc);
 }
-
-/**
- * struct sframe_range - Some code without table
- * @start:	First byte
- * @end:	The end (exclusive)
- */
-struct sframe_range {
-	unsigned long	start;
-	unsigned long	end;
-};
 
 /* The program's own code is one that most frames are in. */
 static inline unsigned int sframe_bare_slot(const struct sframe_range *range)
@@ -153,6 +167,7 @@ struct sframe_bare {
  * @nr_found:	Entries in @found
  * @nr_added:	The others
  * @gen:	Changes when an entry goes. Read without the lock
+ * @files_epoch: What unwind_files_epoch was when the ranges were new. No lock
  * @bare:	Code without table, or NULL. Read under RCU
  * @last_bare:	Indices of the ranges that were needed last, as a hint: whatever
  *		range is there, it is bare. No lock
@@ -171,6 +186,7 @@ struct sframe_mm {
 	unsigned int			nr_found;
 	unsigned int			nr_added;
 	u64				gen;
+	unsigned int			files_epoch;
 	struct sframe_bare __rcu	*bare;
 	u16				last_bare[UNWIND_USER_BARE];
 	unsigned long			no_memory;
@@ -192,8 +208,25 @@ struct sframe_search {
 };
 
 struct sframe_mm *sframe_mm_of(struct mm_struct *mm);
-struct sframe_mm *sframe_mm_get(gfp_t gfp);
+struct sframe_mm *sframe_mm_get(struct mm_struct *mm, gfp_t gfp);
 struct rule_cache *sframe_mm_cache(struct sframe_mm *sm);
+
+void sframe_mm_renew(struct sframe_mm *sm);
+void sframe_next_gen(struct sframe_mm *sm);
+bool sframe_is_anonymous(struct mm_struct *mm, unsigned long start,
+			 unsigned long end);
+int sframe_check_mapped(struct mm_struct *mm, unsigned long start,
+			unsigned long end, unsigned long flags);
+
+struct sframe_entry *sframe_entry_first(struct sframe_mm *sm,
+					unsigned long start);
+struct sframe_entry *sframe_entry_next(const struct sframe_entry *entry);
+void sframe_entry_link(struct sframe_mm *sm, struct sframe_entry *entry);
+void sframe_entry_unlink(struct sframe_mm *sm, struct sframe_entry *entry,
+			 const char *what);
+void sframe_unlink_found(struct sframe_mm *sm, unsigned long start,
+			 unsigned long end);
+void sframe_trace_entry(const struct sframe_entry *entry, const char *what);
 
 struct sframe_entry *sframe_entry_get(struct sframe_mm *sm, unsigned long pc);
 struct sframe_entry *sframe_entry_alloc(gfp_t gfp);
@@ -201,17 +234,26 @@ void sframe_entry_put(struct sframe_entry *entry);
 void sframe_entry_bad(struct sframe_mm *sm, struct sframe_entry *entry,
 		      enum sframe_status status);
 void sframe_entry_drop(struct sframe_mm *sm, struct sframe_entry *entry);
+int sframe_entry_attach(struct sframe_mm *sm, struct sframe_entry *entry,
+			struct unwind_attach *attach,
+			struct list_head *of_table);
 struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 					 struct sframe_entry *entry,
 					 struct sframe_search *search,
-					 unsigned long pc);
+					 unsigned long pc, unsigned int epoch);
 
 void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last);
 bool sframe_bare_find(struct sframe_mm *sm, unsigned long pc,
-		      struct sframe_range *range);
+		      struct sframe_range *range, unsigned int *seq);
+bool sframe_bare_has(struct sframe_mm *sm, unsigned long pc);
+void sframe_bare_add(struct sframe_mm *sm, const struct sframe_range *range,
+		     const char *reason);
+void sframe_bare_remove(struct sframe_mm *sm, unsigned long start,
+			unsigned long end, const char *what);
+void sframe_bare_free(struct sframe_mm *sm);
 void sframe_bare_insert(struct sframe_mm *sm, struct sframe_range *range,
 			struct sframe_search *search, unsigned long pc,
-			const char *reason);
+			unsigned int epoch, const char *reason);
 
 void sframe_search_begin(struct sframe_mm *sm, struct sframe_search *search);
 void sframe_search_extend(struct sframe_mm *sm, struct sframe_search *search,

@@ -12,9 +12,11 @@
  *  1. the SFrame table for the code, see user_sframe.c. If there is a table that
  *     should have the rule and does not give it, the walk ends: code with a table
  *     needs no frame pointer, so that where that leads to would be made up;
- *  2. for an exact IP, the code there: a function that has no frame yet, or no
+ *  2. a table that somebody made for the file, see table_file.c;
+ *
+ *  3. for an exact IP, the code there: a function that has no frame yet, or no
  *     longer, has its return address at a known place on the stack;
- *  3. the frame pointer.
+ *  4. the frame pointer.
  *
  * unwind_user_apply() is the only place that moves a frame by a rule. Signal
  * frames need none: if the IP is that of a signal return trampoline, the walk
@@ -165,6 +167,14 @@ unwind_user_value(const struct unwind_user_state *state,
 			       sizeof(u64)) ? UNWIND_USER_FOUND : UNWIND_USER_FAULT;
 }
 
+/* Is this where a new thread begins, with the registers that it has then? */
+static __always_inline bool
+unwind_user_is_new_thread(const struct unwind_user_state *state)
+{
+	return state->topmost && !state->signals &&
+	       !regs_return_value(task_pt_regs(current));
+}
+
 /* Is @ip nothing but an address of the program? */
 static __always_inline bool
 unwind_user_plain_ip(const struct unwind_user_state *state, unsigned long ip)
@@ -196,16 +206,21 @@ unwind_user_apply(const struct unwind_user_state *state,
 	enum unwind_user_status status;
 
 	if (rule) {
-		if (rule->outermost)
+		if (rule->outermost || (rule->new_thread &&
+					unwind_user_is_new_thread(state)))
 			return UNWIND_USER_END;
 		status = unwind_user_value(state, frame, &rule->cfa, 0, &cfa,
 					   slot);
 		if (status != UNWIND_USER_FOUND)
 			return status;
+		cfa += rule->cfa_add;
 		/* Nothing that is read below would tell. */
 		if (!cfa)
 			return UNWIND_USER_CORRUPT;
 		base = cfa;
+		/* A function that took it off the stack has nothing else there. */
+		if (exact && rule->ra.where == UNWIND_REG)
+			depth = 0;
 	} else {
 		if (word & (UNWIND_WORD_OUTERMOST | UNWIND_WORD_STOPS))
 			return word & UNWIND_WORD_OUTERMOST ?
@@ -216,7 +231,7 @@ unwind_user_apply(const struct unwind_user_state *state,
 	}
 
 	/* A frame pointer of 0 is how the first function of a thread starts. */
-	if (cfa - (exact ? word_size : depth) < frame->sp ||
+	if (cfa - (exact ? min(depth, word_size) : depth) < frame->sp ||
 	    cfa & (word_size - 1))
 		return base ? UNWIND_USER_CORRUPT : UNWIND_USER_END;
 
@@ -284,7 +299,8 @@ unwind_user_set_frame(struct unwind_user_state *state,
 /* Move the state to the caller of its frame by a rule in its long form. */
 static noinline enum unwind_user_status
 unwind_user_long_step(struct unwind_user_state *state,
-		      const struct unwind_rule *rule)
+		      const struct unwind_rule *rule,
+		      enum unwind_user_type type)
 {
 	struct unwind_user_frame frame = { state->ip, state->sp, state->fp };
 	enum unwind_user_status status;
@@ -306,7 +322,7 @@ unwind_user_long_step(struct unwind_user_state *state,
 		return UNWIND_USER_CORRUPT;
 
 	unwind_user_set_frame(state, &frame);
-	state->frames[UNWIND_USER_TYPE_SFRAME]++;
+	state->frames[type]++;
 	return UNWIND_USER_FOUND;
 }
 
@@ -370,10 +386,10 @@ unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
 {
 	enum unwind_user_status status = UNWIND_USER_NO_RULE;
 
-	*type = UNWIND_USER_TYPE_SFRAME;
 	if (!bare)
 		status = unwind_user_table_rule(state->tables,
-						unwind_user_pc(state), rule);
+						unwind_user_pc(state), rule,
+						type);
 
 	if (status == UNWIND_USER_NO_RULE && state->topmost) {
 		*type = UNWIND_USER_TYPE_ENTRY;
@@ -415,7 +431,8 @@ unwind_user_exact_rule(struct unwind_user_state *state,
 	bare = unwind_user_is_bare(tables, state->ip);
 	if (!bare && unwind_user_cached(tables, state->ip, &rule->word) &&
 	    rule->word & UNWIND_WORD_TABLE) {
-		*type = UNWIND_USER_TYPE_SFRAME;
+		*type = rule->word & UNWIND_WORD_FILE ? UNWIND_USER_TYPE_FILE :
+							UNWIND_USER_TYPE_SFRAME;
 		return UNWIND_USER_FOUND;
 	}
 	return unwind_user_look_up(state, rule, type, bare);
@@ -441,7 +458,7 @@ unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
 	unsigned long *entry = entries, *end = entries + room;
 	const bool has_tables = word_size == sizeof(u64);
 	enum unwind_user_type type;
-	unsigned int by_table = 0;
+	unsigned int by_table = 0, by_file;
 	unsigned long slot;
 	u64 word = 0;
 
@@ -449,7 +466,7 @@ unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
 
 	/* Who has the rule of an exact IP, the caller knows. */
 	if (state->topmost)
-		word = rule->word & ~UNWIND_WORD_TABLE;
+		word = rule->word & ~UNWIND_WORD_COUNTS;
 
 	for (;;) {
 		/* A rule that is not in the cache, or was not */
@@ -458,7 +475,7 @@ unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
 						   state->topmost, word_size, &slot);
 			if (status != UNWIND_USER_FOUND)
 				break;
-			by_table += word & UNWIND_WORD_TABLE;
+			by_table += word & UNWIND_WORD_COUNTS;
 			*entry++ = frame.ip;
 			state->topmost = false;
 			word = 0;
@@ -482,7 +499,7 @@ unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
 						   false, word_size, &slot);
 			if (status != UNWIND_USER_FOUND)
 				goto out;
-			by_table += word & UNWIND_WORD_TABLE;
+			by_table += word & UNWIND_WORD_COUNTS;
 			*entry++ = frame.ip;
 			word = 0;
 		}
@@ -510,7 +527,7 @@ out:
 						frame.sp - word_size, &checked);
 		status = checked;
 		if (status == UNWIND_USER_FOUND) {
-			by_table += word & UNWIND_WORD_TABLE;
+			by_table += word & UNWIND_WORD_COUNTS;
 			*entry++ = frame.ip;
 		}
 	}
@@ -518,12 +535,15 @@ out:
 		unwind_user_set_frame(state, &frame);
 		state->ip = entry[-1];
 		state->topmost = false;
-		state->frames[UNWIND_USER_TYPE_SFRAME] += by_table;
+		by_file = UNWIND_WORD_BY_FILE(by_table);
+		by_table = UNWIND_WORD_BY_TABLE(by_table);
+		state->frames[UNWIND_USER_TYPE_FILE] += by_file;
+		state->frames[UNWIND_USER_TYPE_SFRAME] += by_table - by_file;
 		state->frames[UNWIND_USER_TYPE_FP] += entry - entries - by_table;
 	}
 
 	if (status == UNWIND_USER_LONG_RULE) {
-		status = unwind_user_long_step(state, rule);
+		status = unwind_user_long_step(state, rule, type);
 		if (status == UNWIND_USER_FOUND)
 			*entry++ = state->ip;
 	}
@@ -562,7 +582,8 @@ static noinline unsigned int unwind_user_run(struct unwind_user_state *state,
 		if (state->status != UNWIND_USER_FOUND)
 			return 0;
 		if (!rule.word) {
-			state->status = unwind_user_long_step(state, &rule);
+			state->status = unwind_user_long_step(state, &rule,
+							      type);
 			entries[0] = state->ip;
 			return state->status == UNWIND_USER_FOUND;
 		}
@@ -668,6 +689,7 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	might_fault();
 
 	trace->nr = 0;
+	trace->outermost = false;
 	ret = unwind_user_start(&state);
 	if (ret)
 		return ret;
@@ -706,8 +728,9 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	if (state.status == UNWIND_USER_FAULT && unwind_user_killed())
 		state.status = UNWIND_USER_KILLED;
 
-	unwind_user_tables_end(&tables);
+	unwind_user_tables_end(&tables, &state);
 	trace_unwind_user_done(&state, nr);
 	trace->nr = nr;
+	trace->outermost = state.status == UNWIND_USER_END;
 	return 0;
 }

@@ -16,6 +16,7 @@
 struct rule_cache;
 struct sframe_entry;
 struct sframe_mm;
+struct unwind_file;
 
 /* A program and its C library: most stacks are in these two. */
 #define UNWIND_USER_BARE	2
@@ -31,11 +32,29 @@ struct unwind_user_bare {
 };
 
 /**
+ * struct unwind_user_code - Some code and the file that it is mapped from
+ * @start:	First byte
+ * @len:	Bytes from there
+ * @delta:	From an address to the offset in @file
+ * @file:	The file
+ */
+struct unwind_user_code {
+	unsigned long		start;
+	unsigned long		len;
+	unsigned long		delta;
+	struct unwind_file	*file;
+};
+
+/**
  * struct unwind_user_tables - What a walk knows of the tables of its mm
  * @bare:	Code without table: the program's own, and what was needed last
  * @cache:	Rules by address, NULL as long as the mm has no table
  * @mix:	rule_cache_mix() of @gen
  * @gen:	Generation of the store for which all this is valid
+ * @files_gen:	unwind_files_get_gen() when the walk began
+ * @code:	Code that may have a table for its file, and that was needed last.
+ *		Good as long as @code_seq is that of the store
+ * @code_seq:	See @code; never that of a store if there is none
  * @sm:		Store of current's mm, NULL if there is none
  * @entry:	Entry of the store that was needed last, with a reference, or NULL
  * @budget:	Rows of tables that the walk may still look at
@@ -47,6 +66,9 @@ struct unwind_user_tables {
 	struct rule_cache	*cache;
 	u64			mix;
 	u64			gen;
+	u64			files_gen;
+	struct unwind_user_code	code;
+	unsigned int		code_seq;
 	struct sframe_mm	*sm;
 	struct sframe_entry	*entry;
 	unsigned int		budget;
@@ -72,20 +94,23 @@ unwind_user_is_bare(const struct unwind_user_tables *tables, unsigned long pc)
 #ifdef CONFIG_UNWIND_USER_SFRAME
 
 void unwind_user_tables_begin(struct unwind_user_tables *tables);
-void unwind_user_tables_end(struct unwind_user_tables *tables);
+void unwind_user_tables_end(struct unwind_user_tables *tables,
+			    const struct unwind_user_state *state);
 enum unwind_user_status
 unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,
-		       struct unwind_rule *rule);
+		       struct unwind_rule *rule, enum unwind_user_type *type);
 
 #else /* !CONFIG_UNWIND_USER_SFRAME */
 
 static inline void
 unwind_user_tables_begin(struct unwind_user_tables *tables) { }
-static inline void unwind_user_tables_end(struct unwind_user_tables *tables) { }
+static inline void
+unwind_user_tables_end(struct unwind_user_tables *tables,
+		       const struct unwind_user_state *state) { }
 
 static inline enum unwind_user_status
 unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,
-		       struct unwind_rule *rule)
+		       struct unwind_rule *rule, enum unwind_user_type *type)
 {
 	return UNWIND_USER_NO_RULE;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a user frame costs whose caller an SFrame table tells: the deferred
+ * What a user frame costs whose caller a table tells: the deferred
  * unwind of a getppid() below a chain of functions without frame pointers. Run
  * it in a guest that counts instructions as time.
  *
@@ -10,8 +10,8 @@
  * For a cold one, each frame of each walk is at another call site, and the rules
  * that the kernel has cached are made worthless before.
  *
- * sframe VERSION... prints for each version of the format, number of functions
- * and number of libraries:
+ * sframe VERSION... prints for each version of the SFrame format (0: a table for the
+ * file, by /dev/unwind_tables), number of functions and number of libraries:
  *
  *	VERSION FUNCTIONS LIBRARIES W1 W100 C1 C100 F100
  *
@@ -21,6 +21,8 @@
 #define _GNU_SOURCE
 #include <elf.h>
 #include <err.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,9 +31,12 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <x86intrin.h>
+
+#include <linux/unwind_table.h>
 
 #include "bench.h"
 #include "../sframe/sframe_build.h"
@@ -70,6 +75,9 @@ struct shape {
 	const u8 *rows;
 	u32	rows_len;
 	u32	num_rows;
+	/* For a table for the file; a rule is an index in rules */
+	struct unwind_table_row table_rows[8];
+	u32	num_table_rows;
 };
 
 /* A frame's call site, and the function that it calls */
@@ -84,6 +92,10 @@ static unsigned long libraries;
 
 static struct shape shapes[SHAPES];
 static struct sframe_build build;
+static struct unwind_table_rule rules[16];
+static u32 nr_rules;
+static int tables;
+static int table;
 
 static int file;
 static u8 *file_mem;
@@ -106,6 +118,28 @@ static u32 site_off(const struct shape *shape, unsigned int i)
 	return shape->body + 7 + 5 * i;
 }
 
+/* From @offset on the CFA is SP + @cfa, and the FP saved if @saved. */
+static void add_row(struct shape *shape, u32 offset, int cfa, bool saved, int fp)
+{
+	struct unwind_table_rule rule = {
+		.kind = UNWIND_TABLE_CALLER,
+		.cfa = { .off = cfa, .where = UNWIND_TABLE_REG, .reg = 7 },
+		.ra = { .off = -8, .where = UNWIND_TABLE_CFA_DEREF },
+		.fp = { .where = UNWIND_TABLE_SAME },
+	};
+	u32 i;
+
+	if (saved)
+		rule.fp = (struct unwind_table_loc) {
+			.off = fp, .where = UNWIND_TABLE_CFA_DEREF };
+	for (i = 0; i < nr_rules && memcmp(&rules[i], &rule, sizeof(rule)); i++)
+		;
+	if (i == nr_rules)
+		rules[nr_rules++] = rule;
+	shape->table_rows[shape->num_table_rows++] =
+		(struct unwind_table_row) { offset, i };
+}
+
 /*
  *	push ...			one to three registers; where it is two
  *					the last but one is %rbp
@@ -124,6 +158,8 @@ static void make_shape(struct shape *shape, unsigned int pushes)
 
 	sframe_build_func(&build, 0, 0, SFRAME_BUILD_ROW1);
 	sframe_build_sp(&build, 0, 8);
+	shape->num_table_rows = 0;
+	add_row(shape, 0, 8, false, 0);
 
 	for (i = 0; i < pushes; i++) {
 		*to++ = i == saved ? 0x55 : 0x50;
@@ -132,6 +168,7 @@ static void make_shape(struct shape *shape, unsigned int pushes)
 		else
 			sframe_build_saved(&build, i + 1, SFRAME_BUILD_SP,
 					   16 + 8 * i, fp);
+		add_row(shape, i + 1, 16 + 8 * i, i >= saved, fp);
 	}
 
 	shape->body = to - shape->code;
@@ -151,6 +188,7 @@ static void make_shape(struct shape *shape, unsigned int pushes)
 		else
 			sframe_build_saved(&build, to - shape->code,
 					   SFRAME_BUILD_SP, 8 + 8 * i, fp);
+		add_row(shape, to - shape->code, 8 + 8 * i, i > saved, fp);
 	}
 	*to++ = 0xc3;
 	shape->len = to - shape->code;
@@ -160,7 +198,8 @@ static void make_shapes(void)
 {
 	unsigned int i;
 
-	sframe_build_init(&build, version, true, 0);
+	sframe_build_init(&build, version ?: 3, true, 0);
+	nr_rules = 0;
 	for (i = 0; i < SHAPES; i++)
 		make_shape(&shapes[i], i + 1);
 	sframe_build_finish(&build);
@@ -225,7 +264,7 @@ static void make_headers(u64 table_len)
 		.e_phoff = sizeof(ehdr),
 		.e_ehsize = sizeof(ehdr),
 		.e_phentsize = sizeof(Elf64_Phdr),
-		.e_phnum = 3,
+		.e_phnum = version ? 3 : 2,
 	};
 	u64 text_len = functions * FUNC_LEN;
 	Elf64_Phdr phdrs[] = {
@@ -240,11 +279,97 @@ static void make_headers(u64 table_len)
 	};
 
 	memcpy(file_mem, &ehdr, sizeof(ehdr));
-	memcpy(file_mem + sizeof(ehdr), phdrs, sizeof(phdrs));
+	memcpy(file_mem + sizeof(ehdr), phdrs, ehdr.e_phnum * sizeof(phdrs[0]));
+}
+
+/* The table for the file: what is not code of a function is never executed. */
+static void make_file_table(void)
+{
+	u32 nr_pages = (file_len - text_off) / PAGE, nr_rows = 0, *pages;
+	struct unwind_table_make make = { .size = sizeof(make) };
+	struct unwind_table_header *header;
+	struct unwind_table_row *rows;
+	struct unwind_table_run *run;
+	unsigned long i;
+	u32 j;
+
+	for (i = 0; i < functions; i++)
+		nr_rows += shapes[i % SHAPES].num_table_rows;
+	make.len = sizeof(*header) + sizeof(*run) + (nr_pages + 1) * sizeof(*pages) +
+		   nr_rows * sizeof(*rows) + nr_rules * sizeof(rules[0]);
+	header = calloc(1, make.len);
+	if (!header)
+		err(1, "table of %llu bytes", (unsigned long long)make.len);
+	make.data = (u64)header;
+	*header = (struct unwind_table_header) {
+		.magic = UNWIND_TABLE_MAGIC, .version = UNWIND_TABLE_VERSION,
+		.machine = EM_X86_64, .word_size = 8, .nr_runs = 1,
+		.nr_pages = nr_pages, .nr_rows = nr_rows, .nr_rules = nr_rules };
+	run = (void *)(header + 1);
+	run->page = text_off / PAGE;
+	run->nr_pages = nr_pages;
+	pages = (void *)(run + 1);
+	rows = (void *)(pages + nr_pages + 1);
+	nr_rows = 0;
+	for (i = 0; i < functions; i++) {
+		const struct shape *shape = &shapes[i % SHAPES];
+		u32 start = i * FUNC_LEN % PAGE;
+
+		if (!start)
+			pages[i * FUNC_LEN / PAGE] = nr_rows;
+		for (j = 0; j < shape->num_table_rows; j++) {
+			rows[nr_rows] = shape->table_rows[j];
+			rows[nr_rows++].offset += start;
+		}
+	}
+	pages[nr_pages] = nr_rows;
+	memcpy(rows + nr_rows, rules, nr_rules * sizeof(rules[0]));
+
+	table = ioctl(tables, UNWIND_TABLE_MAKE, &make);
+	if (table < 0)
+		err(1, "UNWIND_TABLE_MAKE");
+	free(header);
+}
+
+static void attach_table(void)
+{
+	struct unwind_table_attach attach = {
+		.size = sizeof(attach), .table = table,
+		.address = LIBRARIES + text_off };
+	struct stat st;
+
+	attach.pidfd = syscall(SYS_pidfd_open, getpid(), 0);
+	if (attach.pidfd < 0 || fstat(file, &st))
+		err(1, "pidfd_open, fstat");
+	attach.file_size = st.st_size;
+	attach.mtime_sec = st.st_mtim.tv_sec;
+	attach.mtime_nsec = st.st_mtim.tv_nsec;
+	if (ioctl(tables, UNWIND_TABLE_ATTACH, &attach) && errno != EEXIST)
+		err(1, "UNWIND_TABLE_ATTACH");
+	close(attach.pidfd);
+}
+
+/* A table is for a file that nobody writes to any more: all functions are there. */
+static void finish_file(const char *path)
+{
+	unsigned long i;
+
+	for (i = 0; i < functions; i++)
+		memcpy(file_mem + func_off(i), shapes[i % SHAPES].code, FUNC_LEN);
+	munmap(file_mem, file_len);
+	close(file);
+	file = open(path, O_RDONLY);
+	if (file < 0)
+		err(1, "%s", path);
+	file_mem = mmap(NULL, file_len, PROT_READ, MAP_SHARED, file, 0);
+	if (file_mem == MAP_FAILED)
+		err(1, "mmap");
+	make_file_table();
 }
 
 static void make_file(void)
 {
+	static const char path[] = "/tmp/library";
 	u32 fdes_len = functions * (version == 2 ? 20 : 16), i;
 	u64 table_len;
 
@@ -255,19 +380,23 @@ static void make_file(void)
 		build.rows_len += shapes[i % SHAPES].rows_len;
 		build.nr_rows += shapes[i % SHAPES].num_rows;
 	}
-	table_len = SFRAME_BUILD_HEADER + fdes_len + (u64)build.rows_len;
+	table_len = version ? SFRAME_BUILD_HEADER + fdes_len + (u64)build.rows_len : 0;
 	text_off = (TABLE_OFF + table_len + PAGE - 1) & -PAGE;
 	file_len = (text_off + functions * FUNC_LEN + PAGE - 1) & -PAGE;
 
-	file = memfd_create("library", 0);
+	unlink(path);
+	file = open(path, O_RDWR | O_CREAT, 0700);
 	if (file < 0 || ftruncate(file, file_len))
-		err(1, "memfd of %llu bytes", (unsigned long long)file_len);
+		err(1, "file of %llu bytes", (unsigned long long)file_len);
 	file_mem = mmap(NULL, file_len, PROT_READ | PROT_WRITE, MAP_SHARED,
 			file, 0);
 	if (file_mem == MAP_FAILED)
 		err(1, "mmap");
 	make_headers(table_len);
-	make_table(fdes_len);
+	if (version)
+		make_table(fdes_len);
+	else
+		finish_file(path);
 }
 
 static void map_part(u64 addr, u64 len, int prot, u64 off)
@@ -304,7 +433,9 @@ static u64 function_at(unsigned long nr)
 	/* Far apart, and each in turn: neither 2 nor 5 divides the factor. */
 	unsigned long i = nr * 618037 % functions;
 
-	memcpy(file_mem + func_off(i), shapes[i % SHAPES].code, FUNC_LEN);
+	if (version)
+		memcpy(file_mem + func_off(i), shapes[i % SHAPES].code,
+		       FUNC_LEN);
 	return LIBRARIES + nr % libraries * file_len + func_off(i);
 }
 
@@ -476,6 +607,8 @@ static void measure_libraries(void)
 	u64 first, warm, warm1, cold, cold1;
 
 	map_libraries();
+	if (!version)
+		attach_table();
 
 	make_chain(DEPTH, 0);
 	first = sample(DEPTH);
@@ -502,8 +635,16 @@ int main(int argc, char **argv)
 	open_event();
 	for (argv++; --argc; argv++) {
 		version = atoi(*argv);
+		if (!version) {
+			tables = open("/dev/unwind_tables", O_RDWR);
+			if (tables < 0)
+				err(1, "/dev/unwind_tables");
+		}
 		for (i = 0; i < ARRAY_SIZE(numbers); i++) {
 			functions = numbers[i];
+			/* They have a million rows. */
+			if (!version && functions == 1000000)
+				functions = 250000;
 			make_file();
 			for (j = 0; j < ARRAY_SIZE(maps); j++) {
 				libraries = maps[j];
@@ -511,6 +652,8 @@ int main(int argc, char **argv)
 			}
 			munmap(file_mem, file_len);
 			close(file);
+			if (!version)
+				ioctl(tables, UNWIND_TABLE_DROP, table);
 		}
 	}
 	return 0;

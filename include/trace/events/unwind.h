@@ -5,6 +5,7 @@
 #if !defined(_TRACE_UNWIND_H) || defined(TRACE_HEADER_MULTI_READ)
 #define _TRACE_UNWIND_H
 
+#include <linux/kdev_t.h>
 #include <linux/tracepoint.h>
 #include <linux/unwind_user_types.h>
 
@@ -80,6 +81,7 @@ TRACE_EVENT(unwind_user_done,
 	TP_STRUCT__entry(
 		__field(unsigned int,	nr)
 		__field(unsigned int,	sframe)
+		__field(unsigned int,	file)
 		__field(unsigned int,	fp)
 		__field(unsigned int,	entry)
 		__field(unsigned int,	signal)
@@ -90,6 +92,7 @@ TRACE_EVENT(unwind_user_done,
 	TP_fast_assign(
 		__entry->nr	= nr;
 		__entry->sframe	= state->frames[UNWIND_USER_TYPE_SFRAME];
+		__entry->file	= state->frames[UNWIND_USER_TYPE_FILE];
 		__entry->fp	= state->frames[UNWIND_USER_TYPE_FP];
 		__entry->entry	= state->frames[UNWIND_USER_TYPE_ENTRY];
 		__entry->signal	= state->frames[UNWIND_USER_TYPE_SIGNAL];
@@ -97,10 +100,67 @@ TRACE_EVENT(unwind_user_done,
 		__entry->ip	= state->ip;
 	),
 
-	TP_printk("nr=%u sframe=%u fp=%u entry=%u signal=%u last=%#lx end=%s",
-		  __entry->nr, __entry->sframe, __entry->fp, __entry->entry,
-		  __entry->signal, __entry->ip,
+	TP_printk("nr=%u file=%u sframe=%u fp=%u entry=%u signal=%u last=%#lx end=%s",
+		  __entry->nr, __entry->file, __entry->sframe, __entry->fp,
+		  __entry->entry, __entry->signal, __entry->ip,
 		  trace_unwind_status(__entry->status))
+);
+
+/*
+ * A table of rules for a file was handed in: "made", or why it was refused. What
+ * became of it: "used" when the first walk finds a rule in it, and "gone".
+ */
+TRACE_EVENT(unwind_table,
+
+	TP_PROTO(u64 serial, u32 rows, u64 bytes, const char *what),
+
+	TP_ARGS(serial, rows, bytes, what),
+
+	TP_STRUCT__entry(
+		__field(u64,		serial)
+		__field(u32,		rows)
+		__field(u64,		bytes)
+		__string(what,		what)
+	),
+
+	TP_fast_assign(
+		__entry->serial	= serial;
+		__entry->rows	= rows;
+		__entry->bytes	= bytes;
+		__assign_str(what);
+	),
+
+	TP_printk("table=%llu rows=%u bytes=%llu %s", __entry->serial,
+		  __entry->rows, __entry->bytes, __get_str(what))
+);
+
+/*
+ * A table was "attached" to a file, or "detached" from it. The inode is 0 for a
+ * vDSO and for memory of a process.
+ */
+TRACE_EVENT(unwind_table_file,
+
+	TP_PROTO(u64 serial, dev_t dev, unsigned long ino, const char *what),
+
+	TP_ARGS(serial, dev, ino, what),
+
+	TP_STRUCT__entry(
+		__field(u64,		serial)
+		__field(dev_t,		dev)
+		__field(unsigned long,	ino)
+		__string(what,		what)
+	),
+
+	TP_fast_assign(
+		__entry->serial	= serial;
+		__entry->dev	= dev;
+		__entry->ino	= ino;
+		__assign_str(what);
+	),
+
+	TP_printk("table=%llu dev=%u:%u ino=%lu %s", __entry->serial,
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->ino,
+		  __get_str(what))
 );
 
 #endif /* _TRACE_UNWIND_H */

@@ -86,6 +86,8 @@ struct deferred_context {
 	/* What of @user counts as held back, if there is a record and someone waits */
 	size_t				charged;
 	struct ip_callchain		*user;
+	/* @user reaches the outermost frame */
+	bool				complete;
 };
 
 struct held_event {
@@ -369,6 +371,8 @@ static void count_sample(struct deferred_callchains *dc, struct deferred_context
 		stats->nr_merged++;
 		if (!context->user->nr)
 			stats->nr_empty++;
+		if (context->complete)
+			stats->nr_complete++;
 	} else if (!dc->ignore_tid && (thread->current != context || thread->exited)) {
 		stats->nr_lost++;
 	} else if (dc->final) {
@@ -547,6 +551,7 @@ static int process_record(struct deferred_callchains *dc, struct perf_sample *sa
 		}
 		free(context->user);
 		context->user = user;
+		context->complete = sample->misc & PERF_RECORD_MISC_CALLCHAIN_OUTERMOST;
 		charge_context(dc, context);
 	}
 
@@ -730,8 +735,13 @@ int deferred_stats__scnprintf(const struct deferred_stats *stats, bool all_cpus,
 	add_figure(&line, "", stats->nr_samples, "samples");
 	add_figure(&line, ", ", stats->nr_records, "records");
 	add_figure(&line, ", ", stats->nr_merged, "merged");
+	/* Not all kernels say which ones are complete. */
+	if (stats->nr_complete)
+		add_figure(&line, " (", stats->nr_complete,
+			   stats->nr_empty ? "complete" : "complete)");
 	if (stats->nr_empty)
-		add_figure(&line, " (", stats->nr_empty, "empty)");
+		add_figure(&line, stats->nr_complete ? ", " : " (", stats->nr_empty,
+			   "empty)");
 
 	add_figure(&line, ", ", deferred_stats__missing(stats), "without record");
 	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {

@@ -21,4 +21,10 @@ static inline unsigned long sframe_arch_vdso(struct mm_struct *mm)
 	return (unsigned long)mm->context.vdso;
 }
 
+/* What the same vDSO is known by in all processes. */
+static inline const void *sframe_arch_vdso_key(struct mm_struct *mm)
+{
+	return mm->context.vdso_image;
+}
+
 #endif /* _ASM_X86_SFRAME_H */

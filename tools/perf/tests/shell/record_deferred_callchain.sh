@@ -174,14 +174,17 @@ test_events() {
 }
 
 test_depth() {
-  local max
+  local mode max
 
-  record --call-graph fp,defer,2 -e task-clock -c 1000000 "${workload[@]}"
-  max=$(perf script --no-merge-callchains -F ip,sym -i "${data}" 2>/dev/null |
-	awk '/DEFERRED/ { n = 0; rec = 1; next }
-	     NF == 0 { if (rec && n > max) max = n; rec = n = 0; next }
-	     { n++ } END { print max }')
-  check "depth" "2" "${max}"
+  for mode in fp,defer,2 defer,2
+  do
+    record --call-graph "${mode}" -e task-clock -c 1000000 "${workload[@]}"
+    max=$(perf script --no-merge-callchains -F ip,sym -i "${data}" 2>/dev/null |
+	  awk '/DEFERRED/ { n = 0; rec = 1; next }
+	       NF == 0 { if (rec && n > max) max = n; rec = n = 0; next }
+	       { n++ } END { print max }')
+    check "depth, ${mode}" "2" "${max}"
+  done
 }
 
 test_system_wide() {
@@ -321,7 +324,7 @@ test_usage() {
       success "--call-graph ${mode} refused"
     fi
   done
-  for mode in fp,later fp,defer,2,3 defer
+  for mode in fp,later fp,defer,2,3 defer,2,3
   do
     if perf record -o /dev/null --call-graph "${mode}" true 2> "${log}" > /dev/null
     then

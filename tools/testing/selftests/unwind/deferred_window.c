@@ -416,8 +416,11 @@ TEST_F(key, arming_does_not_wait_for_the_grace_period_of_a_disarm)
 		if (tries == 2)
 			SKIP(return, "too slow: the engine takes many seconds to go off");
 	}
+	start = time(NULL);
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
-	EXPECT_EQ(0, get_flag(&reader.done));
+	EXPECT_EQ(0, get_flag(&reader.done)) {
+		TH_LOG("arming took %ld s", (long)(time(NULL) - start));
+	}
 	session_forget(&self->s);
 	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 2 task"));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "release 0"));

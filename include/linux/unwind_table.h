@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _LINUX_UNWIND_TABLE_H
+#define _LINUX_UNWIND_TABLE_H
+
+/* What file systems have to tell about tables of unwind rules for files */
+
+#include <linux/jump_label.h>
+
+struct inode;
+
+#ifdef CONFIG_UNWIND_USER_TABLE
+
+DECLARE_STATIC_KEY_FALSE(unwind_files_key);
+
+void __unwind_file_forget(const struct inode *inode);
+
+/**
+ * unwind_file_forget - An inode goes: forget what was kept for it
+ * @inode:	Inode without users
+ *
+ * Context: Any that an inode is destroyed in. Takes a spinlock if somebody has
+ *	    handed in tables.
+ */
+static inline void unwind_file_forget(const struct inode *inode)
+{
+	if (static_branch_unlikely(&unwind_files_key))
+		__unwind_file_forget(inode);
+}
+
+#else
+
+static inline void unwind_file_forget(const struct inode *inode) { }
+
+#endif
+#endif /* _LINUX_UNWIND_TABLE_H */

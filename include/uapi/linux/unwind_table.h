@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+#ifndef _UAPI_LINUX_UNWIND_TABLE_H
+#define _UAPI_LINUX_UNWIND_TABLE_H
+
+/*
+ * Tables of unwind rules for files, and /dev/unwind_tables, by which they are
+ * handed to the kernel. See Documentation/userspace-api/unwind-tables.rst.
+ *
+ * A table is one block of memory, in native byte order, whose parts follow one
+ * another without a gap:
+ *
+ *	struct unwind_table_header
+ *	struct unwind_table_run		runs[nr_runs]
+ *	__u32				pages[nr_pages + 1]
+ *	struct unwind_table_row		rows[nr_rows]
+ *	struct unwind_table_rule	rules[nr_rules]
+ *
+ * Code is known by its offset in the file. Runs are sorted, do not overlap and do
+ * not touch; each stands for as many of pages[] as it is long, in order. pages[i]
+ * is the index of a page's first row, pages[i + 1] is the end (exclusive) of its
+ * rows; pages[0] is 0 and pages[nr_pages] is nr_rows. A page has no rows, or its
+ * first row has the offset 0, and the offsets go up. A row counts up to the next
+ * one of its page, or the end of the page. What is in no run, or in a page without
+ * rows, is not covered.
+ *
+ * Reserved fields are 0.
+ */
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define UNWIND_TABLE_MAGIC		0x42545755	/* "UWTB" */
+#define UNWIND_TABLE_VERSION		1
+
+/* Pages of a table are of 4 KiB, whatever those of the machine are. */
+#define UNWIND_TABLE_PAGE_SHIFT		12
+#define UNWIND_TABLE_PAGE_SIZE		(1 << UNWIND_TABLE_PAGE_SHIFT)
+
+/* Limits of a table */
+#define UNWIND_TABLE_MAX_RUNS		64
+#define UNWIND_TABLE_MAX_PAGES		(1 << 20)
+#define UNWIND_TABLE_MAX_ROWS		(1 << 24)
+#define UNWIND_TABLE_MAX_RULES		(1 << 16)
+
+/**
+ * struct unwind_table_header - What a table begins with
+ * @magic:	UNWIND_TABLE_MAGIC
+ * @version:	UNWIND_TABLE_VERSION
+ * @machine:	EM_X86_64, see linux/elf-em.h
+ * @word_size:	Bytes of a word on the stack: 8
+ * @reserved:	0
+ * @nr_runs:	Number of runs, at most UNWIND_TABLE_MAX_RUNS
+ * @nr_pages:	Number of pages in all runs, at most UNWIND_TABLE_MAX_PAGES
+ * @nr_rows:	Number of rows, at most UNWIND_TABLE_MAX_ROWS
+ * @nr_rules:	Number of rules, at most UNWIND_TABLE_MAX_RULES
+ */
+struct unwind_table_header {
+	__u32	magic;
+	__u16	version;
+	__u16	machine;
+	__u32	word_size;
+	__u32	reserved;
+	__u32	nr_runs;
+	__u32	nr_pages;
+	__u32	nr_rows;
+	__u32	nr_rules;
+};
+
+/**
+ * struct unwind_table_run - Consecutive pages of the file
+ * @page:	The first one: offset in the file >> UNWIND_TABLE_PAGE_SHIFT
+ * @nr_pages:	How many, more than 0
+ * @reserved:	0
+ */
+struct unwind_table_run {
+	__u64	page;
+	__u32	nr_pages;
+	__u32	reserved;
+};
+
+/**
+ * struct unwind_table_row - From here on this rule counts
+ * @offset:	In bytes from the start of the page, less than
+ *		UNWIND_TABLE_PAGE_SIZE
+ * @rule:	Index in rules[]
+ */
+struct unwind_table_row {
+	__u16	offset;
+	__u16	rule;
+};
+
+/**
+ * enum unwind_table_where - Where a value of the calling frame is
+ * @UNWIND_TABLE_NONE:		There is no such value
+ * @UNWIND_TABLE_SAME:		It is still in its register
+ * @UNWIND_TABLE_REG:		It is register + offset
+ * @UNWIND_TABLE_REG_DEREF:	It is in memory at register + offset
+ * @UNWIND_TABLE_CFA:		It is CFA + offset
+ * @UNWIND_TABLE_CFA_DEREF:	It is in memory at CFA + offset
+ */
+enum unwind_table_where {
+	UNWIND_TABLE_NONE,
+	UNWIND_TABLE_SAME,
+	UNWIND_TABLE_REG,
+	UNWIND_TABLE_REG_DEREF,
+	UNWIND_TABLE_CFA,
+	UNWIND_TABLE_CFA_DEREF,
+};
+
+/**
+ * struct unwind_table_loc - Place of one value
+ * @off:	Offset in bytes; 0 if @where has none
+ * @where:	enum unwind_table_where
+ * @reg:	DWARF number of a general purpose register, 0 to 15; 0 if @where has
+ *		none
+ * @reserved:	0
+ *
+ * Registers other than SP (7) and FP (6) are known in the topmost frame only.
+ * A walk that needs another one in a caller ends there.
+ */
+struct unwind_table_loc {
+	__s32	off;
+	__u8	where;
+	__u8	reg;
+	__u16	reserved;
+};
+
+/**
+ * enum unwind_table_kind - What is known about some code
+ * @UNWIND_TABLE_NOT_COVERED:	Nothing: other means are tried, in the end the frame
+ *				pointer
+ * @UNWIND_TABLE_UNKNOWN:	There is a frame here of which nothing can be said: the
+ *				walk ends
+ * @UNWIND_TABLE_OUTERMOST:	There is no caller: the walk is complete
+ * @UNWIND_TABLE_CALLER:	The caller is at @cfa, @ra and @fp
+ */
+enum unwind_table_kind {
+	UNWIND_TABLE_NOT_COVERED,
+	UNWIND_TABLE_UNKNOWN,
+	UNWIND_TABLE_OUTERMOST,
+	UNWIND_TABLE_CALLER,
+};
+
+/* The frame was made by a signal: @ra was interrupted, it is not after a call. */
+#define UNWIND_TABLE_SIGNAL		0x01
+/*
+ * After a system call that a new thread returns from, too: with 0 in the register
+ * of the result (rax) of a topmost frame there is no caller.
+ */
+#define UNWIND_TABLE_NEW_THREAD		0x02
+
+/**
+ * struct unwind_table_rule - How to get from a frame to its caller
+ * @kind:	enum unwind_table_kind
+ * @flags:	UNWIND_TABLE_SIGNAL, UNWIND_TABLE_NEW_THREAD
+ * @reserved:	0
+ * @cfa_add:	If @cfa is UNWIND_TABLE_REG_DEREF: is added to what is there
+ * @cfa:	Canonical frame address, which is the caller's SP:
+ *		UNWIND_TABLE_REG or UNWIND_TABLE_REG_DEREF
+ * @ra:		Return address: UNWIND_TABLE_REG, UNWIND_TABLE_REG_DEREF or
+ *		UNWIND_TABLE_CFA_DEREF
+ * @fp:		Caller's frame pointer: anything but UNWIND_TABLE_NONE
+ *
+ * All but @kind and @reserved is 0 if @kind is not UNWIND_TABLE_CALLER. An
+ * ordinary rule, which costs least, has a @cfa of SP or FP + offset, a @ra of
+ * CFA - 8, and a @fp that is the same, or at CFA - 16 to CFA - 2048.
+ */
+struct unwind_table_rule {
+	__u8			kind;
+	__u8			flags;
+	__u16			reserved;
+	__s32			cfa_add;
+	struct unwind_table_loc	cfa;
+	struct unwind_table_loc	ra;
+	struct unwind_table_loc	fp;
+};
+
+/**
+ * struct unwind_table_make - Argument of UNWIND_TABLE_MAKE
+ * @size:	Bytes of this structure
+ * @flags:	0
+ * @data:	Address of the table
+ * @len:	Bytes of it
+ */
+struct unwind_table_make {
+	__u32	size;
+	__u32	flags;
+	__u64	data;
+	__u64	len;
+};
+
+/**
+ * struct unwind_table_attach - Argument of UNWIND_TABLE_ATTACH
+ * @size:	Bytes of this structure
+ * @flags:	0
+ * @table:	What UNWIND_TABLE_MAKE returned
+ * @pidfd:	A process
+ * @address:	Address in that process
+ * @len:	0: the table is for the file that is mapped at @address, or for the
+ *		vDSO, in all processes. Else it is for as many bytes of anonymous
+ *		memory from @address on in this process, until they are unmapped
+ * @offset:	If @len is not 0: where the table has the byte at @address. Else 0
+ * @file_size:	Size of the file in bytes; 0 if there is none
+ * @mtime_sec:	Its time of modification, as it was before it was read
+ * @mtime_nsec:	Nanoseconds of that
+ * @reserved:	0
+ */
+struct unwind_table_attach {
+	__u32	size;
+	__u32	flags;
+	__u32	table;
+	__s32	pidfd;
+	__u64	address;
+	__u64	len;
+	__u64	offset;
+	__u64	file_size;
+	__s64	mtime_sec;
+	__u32	mtime_nsec;
+	__u32	reserved;
+};
+
+#define UNWIND_TABLE_IOC		0xB9
+
+/*
+ * Check a table and keep a copy of it. Returns its number in this descriptor, more
+ * than 0, or:
+ *
+ *	EINVAL	a field of the argument, or of the table, has no meaning; the event
+ *		unwind:unwind_table says which
+ *	E2BIG	the argument has fields that this kernel does not know and that are
+ *		not 0, or the table is longer than its limits allow
+ *	ENOMEM	no memory, or more than the memory cgroup of the caller may have
+ *	ENOSPC	more tables than kernel.unwind_table_max_kb allows in all, or than
+ *		a descriptor may have
+ *	EFAULT	argument or table cannot be read
+ *	EPERM	whoever opened the descriptor has no CAP_PERFMON
+ *	EINTR	the caller was killed
+ */
+#define UNWIND_TABLE_MAKE		_IOW(UNWIND_TABLE_IOC, 0, struct unwind_table_make)
+
+/*
+ * Use a table for a file, for the vDSO, or for some memory. Returns 0, or:
+ *
+ *	EINVAL	a field has no meaning; or @len is not 0 and not all of that range is
+ *		executable anonymous memory
+ *	E2BIG	as above
+ *	ENOENT	no such table
+ *	ESRCH	no such process, or it has no memory any more
+ *	EBADF	@pidfd is none
+ *	EFAULT	nothing executable is mapped at @address
+ *	ENOEXEC	it is executable, but neither of a file nor of the vDSO
+ *	ESTALE	the file has another size or time of modification
+ *	ETXTBSY	the file is open for writing
+ *	EEXIST	this descriptor has attached a table to this file or memory before;
+ *		or some of the memory has a table, which is not for all of it
+ *	EACCES	the caller may not look into the process: ptrace access for reading,
+ *		or CAP_PERFMON
+ *	ENOMEM	no memory
+ *	ENOSPC	more attachments than a descriptor may have
+ */
+#define UNWIND_TABLE_ATTACH		_IOW(UNWIND_TABLE_IOC, 1, struct unwind_table_attach)
+
+/*
+ * Forget a table, with everything that it is attached to. The argument is its
+ * number. Returns 0, or:
+ *
+ *	ENOENT	no such table
+ */
+#define UNWIND_TABLE_DROP		_IO(UNWIND_TABLE_IOC, 2)
+
+#endif /* _UAPI_LINUX_UNWIND_TABLE_H */

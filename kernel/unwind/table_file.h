@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _KERNEL_UNWIND_TABLE_FILE_H
+#define _KERNEL_UNWIND_TABLE_FILE_H
+
+/*
+ * Which table counts for a file. The store of an mm (sframe_mm.c) points to the
+ * file that code is mapped from, so that a table for it is seen in each mm as soon
+ * as it comes, and no more as soon as it goes.
+ *
+ *	unwind_file	one for each inode that a stack was walked through, or
+ *			that has a table, while the device is open. The inode
+ *			knows nothing of it and is not kept by it
+ *	unwind_attach	one for each table that was attached to it: the first
+ *			one counts
+ */
+
+#include <linux/atomic.h>
+#include <linux/errno.h>
+#include <linux/jump_label.h>
+#include <linux/list.h>
+#include <linux/refcount.h>
+#include <linux/time64.h>
+#include <linux/types.h>
+#include <linux/unwind_rule.h>
+#include <linux/unwind_user_types.h>
+
+struct inode;
+struct unwind_table;
+
+/**
+ * struct unwind_file - Something that tables can be attached to
+ * @table:	The one that counts, or NULL. Read under RCU
+ * @key:	What it is found by: an inode, or the image of a vDSO. The file itself
+ *		for memory that has a table of its own. NULL after that has gone
+ * @dev:	Device of the inode, for the trace
+ * @ino:	Number of the inode; 0 if there is none
+ * @hash:	In the hash table of files, unless it is memory
+ * @attached:	Tables that were attached, see struct unwind_attach
+ * @ref:	One for each range or entry of a store, one for the hash table
+ * @rcu:	To free it
+ *
+ * @key, @hash and @attached are protected by the lock of table_file.c.
+ */
+struct unwind_file {
+	struct unwind_table __rcu	*table;
+	const void			*key;
+	dev_t				dev;
+	unsigned long			ino;
+	struct hlist_node		hash;
+	struct list_head		attached;
+	refcount_t			ref;
+	struct rcu_head			rcu;
+};
+
+/**
+ * struct unwind_owner - Somebody who attaches tables
+ * @attached:	How many attachments there are
+ */
+struct unwind_owner {
+	atomic_t	attached;
+};
+
+/**
+ * struct unwind_attach - A table and a file that it is for
+ * @table:	The table
+ * @file:	The file, which knows its attachments when it goes
+ * @of_file:	In unwind_file::attached
+ * @of_table:	In the list of whoever made the table
+ * @size:	Of the inode, as the table's maker has seen it
+ * @mtime:	Its time of modification
+ * @owner:	Whoever attached it
+ */
+struct unwind_attach {
+	struct unwind_table	*table;
+	struct unwind_file	*file;
+	struct list_head	of_file;
+	struct list_head	of_table;
+	loff_t			size;
+	struct timespec64	mtime;
+	struct unwind_owner	*owner;
+};
+
+/**
+ * struct unwind_file_counts - What walks did while the device was open
+ * @walks:	How many there were of 64-bit code
+ * @complete:	Those that came to the outermost frame
+ * @frames:	Callers that were found by tables for files
+ * @fp_frames:	Callers that were found by frame pointer, for want of a table
+ */
+struct unwind_file_counts {
+	u64	walks;
+	u64	complete;
+	u64	frames;
+	u64	fp_frames;
+};
+
+#ifdef CONFIG_UNWIND_USER_TABLE
+
+/* Is the device open? */
+DECLARE_STATIC_KEY_FALSE(unwind_files_key);
+
+static inline bool unwind_files_used(void)
+{
+	return static_branch_unlikely(&unwind_files_key);
+}
+
+/*
+ * Changes with each table that begins to count for a file, or ceases to. Read
+ * before the table is, and so older than what is learnt from that.
+ */
+extern atomic64_t unwind_files_gen;
+
+static inline u64 unwind_files_get_gen(void)
+{
+	/* Pairs with next_gen() in table_file.c. */
+	return unwind_files_used() ? atomic64_read_acquire(&unwind_files_gen) : 0;
+}
+
+/* Changes when the device is opened for the first time: no store has files. */
+extern unsigned int unwind_files_epoch;
+
+static inline unsigned int unwind_files_get_epoch(void)
+{
+	return READ_ONCE(unwind_files_epoch);
+}
+
+void unwind_files_open(void);
+void unwind_files_close(void);
+
+struct unwind_file *unwind_file_get(const struct inode *inode, const void *key);
+struct unwind_file *unwind_file_new(void);
+void unwind_file_put(struct unwind_file *file);
+void unwind_file_gone(struct unwind_file *file);
+int unwind_file_attach(struct unwind_file *file, struct unwind_attach *attach,
+		       struct list_head *of_table);
+enum unwind_user_status unwind_file_rule(const struct unwind_file *file,
+					 u64 offset, struct unwind_rule *rule);
+bool unwind_files_detach_some(struct list_head *of_table);
+
+void unwind_files_count(const struct unwind_user_state *state);
+void unwind_files_counts(struct unwind_file_counts *counts);
+
+#else /* !CONFIG_UNWIND_USER_TABLE */
+
+static inline bool unwind_files_used(void)
+{
+	return false;
+}
+
+static inline u64 unwind_files_get_gen(void)
+{
+	return 0;
+}
+
+static inline unsigned int unwind_files_get_epoch(void)
+{
+	return 0;
+}
+
+static inline struct unwind_file *unwind_file_get(const struct inode *inode,
+						  const void *key)
+{
+	return NULL;
+}
+
+static inline void unwind_file_put(struct unwind_file *file) { }
+static inline void unwind_file_gone(struct unwind_file *file) { }
+
+static inline enum unwind_user_status
+unwind_file_rule(const struct unwind_file *file, u64 offset,
+		 struct unwind_rule *rule)
+{
+	return UNWIND_USER_NO_RULE;
+}
+
+static inline int unwind_file_attach(struct unwind_file *file,
+				     struct unwind_attach *attach,
+				     struct list_head *of_table)
+{
+	return -EINVAL;
+}
+
+static inline void unwind_files_count(const struct unwind_user_state *state) { }
+
+#endif /* CONFIG_UNWIND_USER_TABLE */
+#endif /* _KERNEL_UNWIND_TABLE_FILE_H */

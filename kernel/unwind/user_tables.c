@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The provider of rules that tables have: SFrame tables, which are in user memory,
+ * and tables that somebody made for a file, which are not.
+ *
+ * What was found for an address is kept in a cache per mm. Here is what happens
+ * if it is not there: find the table for the address, and the rule in the table.
+ *
+ * SFrame tables cannot make a walk longer than the trace has room, since each frame
+ * must move the stack pointer up. How long a frame may take is bounded by the
+ * decoder and by the walk's budget of rows.
+ */
+
+#include <linux/jiffies.h>
+#include <linux/sched.h>
+#include <linux/unwind_rule.h>
+
+#include "rule_cache.h"
+#include "sframe.h"
+#include "sframe_mm.h"
+#include "table_file.h"
+#include "user.h"
+
+/* Forget what may have been unmapped meanwhile. */
+static void tables_sync(struct unwind_user_tables *tables)
+{
+	/*
+	 * Pairs with next_gen(): what has gone by then is not found any more,
+	 * so it does not get into the cache for the new generation.
+	 */
+	u64 gen = smp_load_acquire(&tables->sm->gen);
+
+	if (likely(gen == tables->gen))
+		return;
+
+	sframe_entry_put(tables->entry);
+	tables->entry = NULL;
+	tables->gen = gen;
+	/* Neither of them makes up for a change of the other. */
+	tables->mix = rule_cache_mix(gen + (tables->files_gen << 32));
+	sframe_bare_last(tables->sm, tables->bare);
+}
+
+/**
+ * unwind_user_tables_begin - Use tables in a walk
+ * @tables:	What the walk keeps: all code is bare
+ *
+ * A task that exits, or that must not wait for memory, gets no store if its mm
+ * has none. It is walked as if there were no tables.
+ */
+void unwind_user_tables_begin(struct unwind_user_tables *tables)
+{
+	struct sframe_mm *sm = sframe_mm_of(current->mm);
+
+	if (unlikely(!sm) && !(current->flags & PF_EXITING) &&
+	    !pagefault_disabled())
+		sm = sframe_mm_get(current->mm, SFRAME_GFP);
+	if (!sm)
+		return;
+
+	tables->sm = sm;
+	/* Pairs with cmpxchg() in sframe_mm_cache(). */
+	tables->cache = smp_load_acquire(&sm->cache);
+	tables->entry = NULL;
+	tables->gen = 0;
+	tables->code.len = 0;
+	tables->files_gen = unwind_files_get_gen();
+	if (unwind_files_used() && unlikely(READ_ONCE(sm->files_epoch) !=
+					    unwind_files_get_epoch()))
+		sframe_mm_renew(sm);
+	tables->budget = SFRAME_MAX_ROWS_TRACE;
+	tables_sync(tables);
+}
+
+/**
+ * unwind_user_tables_end - End the use of tables in a walk
+ * @tables:	What unwind_user_tables_begin() got
+ * @state:	What has come of the walk
+ */
+void unwind_user_tables_end(struct unwind_user_tables *tables,
+			    const struct unwind_user_state *state)
+{
+	if (unwind_files_used() && state->word_size == sizeof(u64))
+		unwind_files_count(state);
+	if (tables->sm)
+		sframe_entry_put(tables->entry);
+}
+
+static void remember(const struct unwind_user_tables *tables, unsigned long pc,
+		     u64 word)
+{
+	if (likely(tables->cache))
+		rule_cache_set(tables->cache, pc, tables->mix, word);
+}
+
+static enum unwind_user_status remember_stop(const struct unwind_user_tables *tables,
+					     unsigned long pc,
+					     enum unwind_user_status status)
+{
+	remember(tables, pc, UNWIND_WORD_STOP(status));
+	return status;
+}
+
+static enum unwind_user_status set_bare(struct unwind_user_tables *tables,
+					const struct sframe_range *range)
+{
+	struct unwind_user_bare *bare = &tables->bare[sframe_bare_slot(range)];
+
+	bare->start = range->start;
+	bare->len = range->end - range->start;
+	return UNWIND_USER_NO_RULE;
+}
+
+/*
+ * The rule that a table for the file has. Under RCU, which keeps @file. As
+ * unwind_file_rule(), and what that says is remembered.
+ */
+static __always_inline enum unwind_user_status
+file_rule(struct unwind_user_tables *tables, const struct unwind_file *file,
+	  u64 offset, unsigned long pc, struct unwind_rule *rule,
+	  enum unwind_user_type *type)
+{
+	enum unwind_user_status status;
+
+	status = unwind_file_rule(file, offset, rule);
+	if (rule->word) {
+		if (unlikely(!tables->cache))
+			tables->cache = sframe_mm_cache(tables->sm);
+		remember(tables, pc, rule->word);
+	}
+	*type = UNWIND_USER_TYPE_FILE;
+	return status;
+}
+
+/* Does the walk know the code around @pc, and may it have a table for its file? */
+static __always_inline bool knows_code(const struct unwind_user_tables *tables,
+				       unsigned long pc)
+{
+	return pc - tables->code.start < tables->code.len &&
+	       !read_seqcount_retry(&tables->sm->seq, tables->code_seq);
+}
+
+/*
+ * The rule for an address that has no SFrame table, if that is known. Returns
+ * UNWIND_USER_END if it is not.
+ */
+static __always_inline enum unwind_user_status
+bare_rule(struct unwind_user_tables *tables, unsigned long pc,
+	  struct unwind_rule *rule, enum unwind_user_type *type)
+{
+	struct unwind_user_code *code = &tables->code;
+	enum unwind_user_status status;
+	struct sframe_range range;
+
+	guard(rcu)();
+	if (unlikely(!knows_code(tables, pc))) {
+		code->len = 0;
+		if (!sframe_bare_find(tables->sm, pc, &range, &tables->code_seq))
+			return UNWIND_USER_END;
+		/* What has no table at all the window need not ask for. */
+		if (!unwind_files_used() || !range.file)
+			return set_bare(tables, &range);
+		code->start = range.start;
+		code->len = range.end - range.start;
+		code->delta = range.delta;
+		code->file = range.file;
+	}
+
+	status = file_rule(tables, code->file, pc + code->delta, pc, rule, type);
+	if (status == UNWIND_USER_NO_RULE && !rule->word) {
+		range.start = code->start;
+		range.end = code->start + code->len;
+		return set_bare(tables, &range);
+	}
+	return status;
+}
+
+/* An entry without a table stands for one that could not be read a while ago. */
+static bool entry_is_stale(const struct sframe_entry *entry)
+{
+	return !entry->has_table && !entry->attached &&
+	       time_after(jiffies, entry->retry);
+}
+
+/*
+ * Set @tables->entry to the entry for an address that is not known to be bare. Or
+ * to NULL, and return why there is none: UNWIND_USER_NO_RULE if it is bare.
+ */
+static enum unwind_user_status find_entry(struct unwind_user_tables *tables,
+					  unsigned long pc,
+					  struct sframe_range *bare)
+{
+	enum unwind_user_status status = UNWIND_USER_FOUND;
+	struct sframe_mm *sm = tables->sm;
+
+	sframe_entry_put(tables->entry);
+	tables->entry = sframe_entry_get(sm, pc);
+	if (tables->entry && unlikely(entry_is_stale(tables->entry))) {
+		sframe_entry_drop(sm, tables->entry);
+		sframe_entry_put(tables->entry);
+		tables->entry = NULL;
+	}
+	if (!tables->entry)
+		status = sframe_discover(sm, pc, &tables->entry, bare);
+
+	if (status == UNWIND_USER_FOUND && unlikely(!tables->cache))
+		tables->cache = sframe_mm_cache(sm);
+	return status;
+}
+
+/*
+ * No SFrame table has a rule for @pc, which is in the walk's entry: that keeps the
+ * file.
+ */
+static enum unwind_user_status
+entry_file_rule(struct unwind_user_tables *tables, unsigned long pc,
+		struct unwind_rule *rule, enum unwind_user_type *type)
+{
+	const struct sframe_range *code = &tables->entry->code;
+	enum unwind_user_status status = UNWIND_USER_NO_RULE;
+
+	if (unwind_files_used() && code->file) {
+		guard(rcu)();
+		status = file_rule(tables, code->file, pc + code->delta, pc,
+				   rule, type);
+	}
+	if (status == UNWIND_USER_NO_RULE)
+		remember(tables, pc, unwind_word_fp(sizeof(u64)));
+	return status;
+}
+
+static enum unwind_user_status sframe_rule(struct unwind_user_tables *tables,
+					   unsigned long pc,
+					   struct unwind_rule *rule,
+					   enum unwind_user_type *type)
+{
+	struct sframe_entry *entry = tables->entry;
+	enum sframe_status status;
+
+	if (unlikely(!entry->has_table))
+		return entry->attached ? entry_file_rule(tables, pc, rule, type) :
+					 UNWIND_USER_FAULT;
+	if (unlikely(READ_ONCE(entry->reason)))
+		return remember_stop(tables, pc, UNWIND_USER_CORRUPT);
+
+	status = sframe_find_user(&entry->sec, pc, rule, &tables->budget);
+	if (likely(status == SFRAME_OK)) {
+		if (rule->word)
+			remember(tables, pc, rule->word);
+		return UNWIND_USER_FOUND;
+	}
+
+	switch (status) {
+	case SFRAME_NO_ROW:
+		return entry_file_rule(tables, pc, rule, type);
+	case SFRAME_UNSUPPORTED:
+		return remember_stop(tables, pc, UNWIND_USER_UNKNOWN);
+	case SFRAME_BUDGET:
+		return UNWIND_USER_UNKNOWN;
+	case SFRAME_FAULT:
+		return UNWIND_USER_FAULT;
+	default:
+		/* Other functions may be better than this one. */
+		if (sframe_is_bad_table(status))
+			sframe_entry_bad(tables->sm, entry, status);
+		return remember_stop(tables, pc, UNWIND_USER_CORRUPT);
+	}
+}
+
+/**
+ * unwind_user_table_rule - Find the rule for an address in its table
+ * @tables:	What the walk keeps, @tables->sm is set
+ * @pc:		Address, which is not in the cache and not known to be bare
+ * @rule:	The rule; its word is 0 if it has only the long form
+ * @type:	Which kind of table it is from
+ *
+ * What fits into a word is in the cache then, and so is the answer if there is
+ * no rule. Code without table is noted in @tables.
+ *
+ * Context: Process context, may sleep and take page faults.
+ * Return: UNWIND_USER_FOUND; UNWIND_USER_NO_RULE if no table has the address; or
+ *	   why the table that should have it is of no use, which ends the walk.
+ */
+enum unwind_user_status
+unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,
+		       struct unwind_rule *rule, enum unwind_user_type *type)
+{
+	enum unwind_user_status status;
+	struct sframe_range bare;
+
+	tables_sync(tables);
+	*type = UNWIND_USER_TYPE_SFRAME;
+	if (likely(tables->entry && sframe_entry_has(tables->entry, pc)))
+		return sframe_rule(tables, pc, rule, type);
+
+	status = bare_rule(tables, pc, rule, type);
+	if (status != UNWIND_USER_END)
+		return status;
+
+	status = find_entry(tables, pc, &bare);
+	if (status == UNWIND_USER_FOUND)
+		return sframe_rule(tables, pc, rule, type);
+	if (status != UNWIND_USER_NO_RULE)
+		return status;
+
+	/* Now it is known to be bare, unless there was no room for that. */
+	status = bare_rule(tables, pc, rule, type);
+	return status == UNWIND_USER_END ? set_bare(tables, &bare) : status;
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /dev/unwind_tables for programs that are started with this library in
+ * LD_PRELOAD, where the kernel has none: answers as linux/unwind_table.h says it,
+ * but nobody unwinds by it. What fdinfo would have is in $UNWIND_TABLES_STATE.PID.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+#include <linux/fs.h>
+#include <linux/unwind_table.h>
+
+#include "unwind-table.h"
+
+#define MAX_TABLES	4096
+
+/* Parent and child see the same. One call is open at a time. */
+static struct state {
+	pid_t owner;
+	ino_t ino;
+	unsigned int makes;
+	unsigned int attaches;
+	struct {
+		bool used;
+		size_t len;
+		bool attached;
+		ino_t ino;
+		struct timespec mtime;
+		char name[256];
+	} tables[MAX_TABLES];
+} *state;
+
+static void show(void)
+{
+	const char *path = getenv("UNWIND_TABLES_STATE");
+	unsigned int tables = 0, attached = 0;
+	char name[512], temporary[520];
+	size_t bytes = 0;
+	FILE *out;
+	int i;
+
+	if (!path)
+		return;
+	snprintf(name, sizeof(name), "%s.%d", path, state->owner);
+	snprintf(temporary, sizeof(temporary), "%s.new", name);
+	out = fopen(temporary, "we");
+	if (!out)
+		abort();
+	for (i = 1; i < MAX_TABLES; i++) {
+		if (!state->tables[i].used)
+			continue;
+		tables++;
+		bytes += state->tables[i].len;
+		attached += state->tables[i].attached;
+		fprintf(out, "# %d %s\n", i, state->tables[i].name);
+	}
+	fprintf(out, "tables:\t%u\nbytes:\t%zu\nattached:\t%u\n", tables, bytes,
+		attached);
+	fprintf(out, "makes:\t%u\nattaches:\t%u\n", state->makes,
+		state->attaches);
+	fclose(out);
+	rename(temporary, name);
+}
+
+int open(const char *path, int flags, ...)
+{
+	struct stat st;
+	va_list args;
+	mode_t mode;
+	int fd;
+
+	va_start(args, flags);
+	mode = va_arg(args, mode_t);
+	va_end(args);
+	if (strcmp(path, "/dev/unwind_tables"))
+		return syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+
+	fd = memfd_create("unwind_tables", MFD_CLOEXEC);
+	state = mmap(NULL, sizeof(*state), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (fd < 0 || state == MAP_FAILED || fstat(fd, &st))
+		abort();
+	state->ino = st.st_ino;
+	state->owner = getpid();
+	show();
+	return fd;
+}
+
+#define __alias(symbol) __attribute__((__alias__(symbol)))
+
+int open64(const char *path, int flags, ...) __alias("open");
+
+static int make(const struct unwind_table_make *arg)
+{
+	const char *wrong;
+	int i;
+
+	if (arg->size != sizeof(*arg) || arg->flags)
+		return -EINVAL;
+	wrong = unwind_table_check((void *)(unsigned long)arg->data, arg->len);
+	if (wrong) {
+		fprintf(stderr, "device: %s\n", wrong);
+		return -EINVAL;
+	}
+	for (i = 1; i < MAX_TABLES; i++) {
+		if (state->tables[i].used)
+			continue;
+		memset(&state->tables[i], 0, sizeof(state->tables[i]));
+		state->tables[i].used = true;
+		state->tables[i].len = arg->len;
+		state->makes++;
+		return i;
+	}
+	return -ENOSPC;
+}
+
+static pid_t pid_of(int pidfd)
+{
+	char path[64], line[256];
+	pid_t pid = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "Pid: %d", &pid);
+	if (file)
+		fclose(file);
+	return pid;
+}
+
+/* The file that is mapped there, not for reading */
+static int open_mapped(pid_t pid, __u64 address, char *name, size_t size)
+{
+	struct procmap_query query = {
+		.size		= sizeof(query),
+		.query_flags	= PROCMAP_QUERY_VMA_EXECUTABLE,
+		.query_addr	= address,
+		.vma_name_addr	= (unsigned long)name,
+		.vma_name_size	= size,
+	};
+	char path[128];
+	int maps, fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	maps = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	if (maps < 0)
+		return -ESRCH;
+	if (syscall(SYS_ioctl, maps, PROCMAP_QUERY, &query)) {
+		close(maps);
+		return -EFAULT;
+	}
+	close(maps);
+	if (!query.inode)
+		return strcmp(name, "[vdso]") ? -ENOEXEC : -ENODATA;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid,
+		 query.vma_start, query.vma_end);
+	fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	/* The kernel needs no permission to see its size. */
+	if (fd < 0)
+		fd = syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC);
+	return fd;
+}
+
+static int attach(const struct unwind_table_attach *arg)
+{
+	struct stat st = { };
+	char name[4096] = "";
+	int fd, i;
+
+	if (arg->size != sizeof(*arg) || arg->flags || arg->reserved || arg->len)
+		return -EINVAL;
+	if (arg->table >= MAX_TABLES || !state->tables[arg->table].used)
+		return -ENOENT;
+	state->attaches++;
+	fd = open_mapped(pid_of(arg->pidfd), arg->address, name, sizeof(name));
+	if (fd < 0 && fd != -ENODATA)
+		return fd == -1 ? -EIO : fd;
+	if (fd >= 0) {
+		bool busy;
+
+		fstat(fd, &st);
+		/* A read lease needs a file that nobody writes. */
+		busy = fcntl(fd, F_SETLEASE, F_RDLCK) < 0 && errno == EAGAIN;
+		close(fd);
+		if (busy)
+			return -ETXTBSY;
+	}
+	if (arg->file_size != st.st_size || arg->mtime_sec != st.st_mtim.tv_sec ||
+	    arg->mtime_nsec != st.st_mtim.tv_nsec)
+		return -ESTALE;
+	/* Not by device: for the kernel, files beneath overlayfs are the same. */
+	for (i = 1; i < MAX_TABLES; i++)
+		if (state->tables[i].used && state->tables[i].attached &&
+		    state->tables[i].ino == st.st_ino &&
+		    !memcmp(&state->tables[i].mtime, &st.st_mtim,
+			    sizeof(st.st_mtim)))
+			return -EEXIST;
+	state->tables[arg->table].attached = true;
+	state->tables[arg->table].ino = st.st_ino;
+	state->tables[arg->table].mtime = st.st_mtim;
+	snprintf(state->tables[arg->table].name, 256, "%s", name);
+	return 0;
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	struct stat st;
+	va_list args;
+	void *arg;
+	int ret;
+
+	va_start(args, request);
+	arg = va_arg(args, void *);
+	va_end(args);
+	if (!state || fstat(fd, &st) || st.st_ino != state->ino)
+		return syscall(SYS_ioctl, fd, request, arg);
+
+	switch (request) {
+	case UNWIND_TABLE_MAKE:
+		ret = make(arg);
+		break;
+	case UNWIND_TABLE_ATTACH:
+		ret = attach(arg);
+		break;
+	case UNWIND_TABLE_DROP:
+		ret = -ENOENT;
+		if ((unsigned long)arg < MAX_TABLES &&
+		    state->tables[(unsigned long)arg].used) {
+			state->tables[(unsigned long)arg].used = false;
+			ret = 0;
+		}
+		break;
+	default:
+		ret = -ENOTTY;
+	}
+	show();
+	if (ret >= 0)
+		return ret;
+	errno = -ret;
+	return -1;
+}

@@ -1,0 +1,578 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * compare [-s N] FILE... - compare tables with elfutils' evaluator of CFI
+ *
+ * At the first and at the last byte of each row (-s: of each Nth) of each file:
+ * what the row's rule gives against what libdw gives, as numbers. Registers are
+ * random, memory at an address is a hash of it, and the file is mapped at a random
+ * page, so what is equal is the same location but for a chance of 1 in 2^64.
+ *
+ * Prints counts by kind. Exits with 1 if anything is left unexplained. Files that
+ * are not for this library are passed over.
+ */
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <linux/types.h>
+#include <linux/unwind_table.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "unwind-table.h"
+
+#define NR_REGS		17
+#define REG_FP		6
+#define REG_SP		7
+#define REG_IP		16
+#define MAX_REPORTS	10
+
+enum result {
+	AGREE,
+	AGREE_OUTERMOST,
+	AGREE_SIGNAL,
+	AGREE_NOTHING,
+	NOT_COVERED,
+	KNOWN_GAP,
+	NO_TABLE,
+	UNKNOWN_SP,
+	UNKNOWN_FP,
+	UNKNOWN_EXPRESSION,
+	UNKNOWN_STALE,
+	OVERLAP,
+	DIFFERENT_CFA,
+	DIFFERENT_RA,
+	DIFFERENT_FP,
+	DIFFERENT_SP,
+	DIFFERENT_KIND,
+	DIFFERENT_SIGNAL,
+	UNKNOWN_WITHOUT_REASON,
+	TABLE_MISSING,
+	NR_RESULTS,
+};
+
+static const struct {
+	const char *name;
+	bool explained;
+} results[NR_RESULTS] = {
+	[AGREE]			= { "equal", true },
+	[AGREE_OUTERMOST]	= { "outermost in both", true },
+	[AGREE_SIGNAL]		= { "equal signal frames", true },
+	[AGREE_NOTHING]		= { "unknown here, no FDE there", true },
+	[NOT_COVERED]		= { "not covered here, no FDE there", true },
+	[KNOWN_GAP]		= { "known here by its code, no FDE there", true },
+	[NO_TABLE]		= { "file without FDEs", true },
+	[UNKNOWN_SP]		= { "unknown here, SP is not the CFA there", true },
+	[UNKNOWN_FP]		= { "unknown here, FP is undefined there", true },
+	[UNKNOWN_EXPRESSION]	= { "unknown here, an expression with two registers there", true },
+	[UNKNOWN_STALE]		= { "unknown here, FP at FP without a CFA by FP there", true },
+	[OVERLAP]		= { "other rule in a file with overlapping FDEs", true },
+	[DIFFERENT_CFA]		= { "different CFA", false },
+	[DIFFERENT_RA]		= { "different return address", false },
+	[DIFFERENT_FP]		= { "different frame pointer", false },
+	[DIFFERENT_SP]		= { "SP is not the CFA", false },
+	[DIFFERENT_KIND]	= { "different kind", false },
+	[DIFFERENT_SIGNAL]	= { "different signal mark", false },
+	[TABLE_MISSING]		= { "no table here, FDEs there", false },
+	[UNKNOWN_WITHOUT_REASON] = { "unknown here, sayable there", false },
+};
+
+struct file {
+	const char		*name;
+	Elf			*elf;
+	Dwarf			*debug;
+	Dwarf_CFI		*cfi;
+	Dwarf_CFI		*debug_cfi;
+	GElf_Phdr		segments[64];
+	int			nr_segments;
+	const struct unwind_table_stats *stats;
+	unsigned int		reports;
+};
+
+static unsigned long counts[NR_RESULTS], nr_files, nr_rows, nr_places;
+
+/* The world that both are asked about */
+static __u64 regs[NR_REGS];
+
+static __u64 hash(__u64 x)
+{
+	x ^= x >> 31;
+	x *= 0x7fb5d329728ea185ULL;
+	x ^= x >> 27;
+	x *= 0x81dadef4bc2dd44dULL;
+	return x ^ x >> 33;
+}
+
+static __u64 memory(__u64 addr)
+{
+	return hash(addr ^ 0x5bd1e9955bd1e995ULL);
+}
+
+static void make_world(__u64 seed, __u64 addr)
+{
+	int i;
+
+	for (i = 0; i < REG_IP; i++)
+		regs[i] = hash(seed * NR_REGS + i + 1) & ~7ULL;
+	regs[REG_IP] = (hash(seed + 99) & ~0xfffULL) + addr;
+}
+
+/* What is known of a frame's caller, one way or the other */
+struct frame {
+	bool	outermost;
+	bool	signal;
+	bool	no_fp;
+	bool	complex;	/* an expression that a rule cannot say */
+	bool	stale_fp;	/* in memory at FP, the CFA is elsewhere */
+	__u64	cfa;
+	__u64	ra;
+	__u64	fp;
+	__u64	sp;
+};
+
+/* Evaluate operations of libdw; *@value: it is a value, not an address */
+static __u64 evaluate(const Dwarf_Op *ops, size_t n, const __u64 *cfa, bool *value,
+		      struct frame *frame)
+{
+	__u64 stack[32], a, b;
+	unsigned int nr = 0, nr_regs = 0, nr_derefs = 0;
+	size_t i;
+
+	*value = false;
+	if (cfa)
+		stack[nr++] = *cfa;
+	for (i = 0; i < n && nr < 30; i++) {
+		const Dwarf_Op *op = &ops[i];
+
+		if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31) {
+			stack[nr++] = op->atom - DW_OP_lit0;
+			continue;
+		}
+		if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg16) {
+			nr_regs += op->atom != DW_OP_breg16;
+			stack[nr++] = regs[op->atom - DW_OP_breg0] + op->number;
+			continue;
+		}
+		if (op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg16) {
+			*value = true;
+			stack[nr++] = regs[op->atom - DW_OP_reg0];
+			continue;
+		}
+		switch (op->atom) {
+		case DW_OP_regx:
+			*value = true;
+			stack[nr++] = regs[op->number];
+			break;
+		case DW_OP_bregx:
+			nr_regs++;
+			stack[nr++] = regs[op->number] + op->number2;
+			break;
+		case DW_OP_call_frame_cfa:
+			stack[nr++] = *cfa;
+			break;
+		case DW_OP_const1u:
+		case DW_OP_const1s:
+		case DW_OP_const2u:
+		case DW_OP_const2s:
+		case DW_OP_const4u:
+		case DW_OP_const4s:
+		case DW_OP_const8u:
+		case DW_OP_const8s:
+		case DW_OP_constu:
+		case DW_OP_consts:
+			stack[nr++] = op->number;
+			break;
+		case DW_OP_stack_value:
+			*value = true;
+			break;
+		case DW_OP_plus_uconst:
+			stack[nr - 1] += op->number;
+			break;
+		case DW_OP_deref:
+			nr_derefs++;
+			stack[nr - 1] = memory(stack[nr - 1]);
+			break;
+		case DW_OP_dup:
+			stack[nr] = stack[nr - 1];
+			nr++;
+			break;
+		default:
+			if (nr < 2)
+				errx(2, "operation %#x on %u values", op->atom, nr);
+			b = stack[--nr];
+			a = stack[nr - 1];
+			switch (op->atom) {
+			case DW_OP_plus:
+				a += b;
+				break;
+			case DW_OP_minus:
+				a -= b;
+				break;
+			case DW_OP_mul:
+				a *= b;
+				break;
+			case DW_OP_and:
+				a &= b;
+				break;
+			case DW_OP_shl:
+				a <<= b;
+				break;
+			case DW_OP_ge:
+				a = (__s64)a >= (__s64)b;
+				break;
+			default:
+				errx(2, "operation %#x is not known", op->atom);
+			}
+			stack[nr - 1] = a;
+		}
+	}
+	if (!nr)
+		errx(2, "expression without result");
+	if (nr_regs > 1 || nr_derefs > 1)
+		frame->complex = true;
+	return stack[nr - 1];
+}
+
+/* Value of a register in the caller; *@there: is there one? */
+static __u64 register_of(Dwarf_Frame *dwarf, int reg, struct frame *frame, bool *there)
+{
+	Dwarf_Op memory_of_ops[3], *ops;
+	__u64 at;
+	bool value;
+	size_t n;
+
+	*there = true;
+	if (dwarf_frame_register(dwarf, reg, memory_of_ops, &ops, &n))
+		errx(2, "register %d: %s", reg, dwarf_errmsg(-1));
+	if (!n) {
+		/* NULL: the same; else it is undefined. */
+		*there = !ops;
+		return regs[reg];
+	}
+	at = evaluate(ops, n, &frame->cfa, &value, frame);
+	return value ? at : memory(at);
+}
+
+static Dwarf_Frame *frame_at(struct file *file, __u64 addr)
+{
+	Dwarf_Frame *frame = NULL;
+
+	if (file->cfi && !dwarf_cfi_addrframe(file->cfi, addr, &frame))
+		return frame;
+	if (file->debug_cfi && !dwarf_cfi_addrframe(file->debug_cfi, addr, &frame))
+		return frame;
+	return NULL;
+}
+
+/* Is the caller's FP in memory at this one, though the CFA is not by that? */
+static bool is_stale(Dwarf_Frame *dwarf, const Dwarf_Op *cfa, size_t n)
+{
+	Dwarf_Op memory_of_ops[3], *ops;
+	size_t i, nr;
+
+	for (i = 0; i < n; i++) {
+		if (cfa[i].atom == DW_OP_deref || cfa[i].atom == DW_OP_breg6 ||
+		    (cfa[i].atom == DW_OP_bregx && cfa[i].number == REG_FP))
+			return false;
+	}
+	return !dwarf_frame_register(dwarf, REG_FP, memory_of_ops, &ops, &nr) &&
+	       nr && ops[nr - 1].atom == DW_OP_breg6;
+}
+
+static bool by_dwarf(struct file *file, __u64 addr, struct frame *frame)
+{
+	Dwarf_Frame *dwarf = frame_at(file, addr);
+	Dwarf_Op *ops;
+	bool there, signal;
+	size_t n;
+
+	memset(frame, 0, sizeof(*frame));
+	if (!dwarf)
+		return false;
+	if (dwarf_frame_info(dwarf, NULL, NULL, &signal) != REG_IP)
+		errx(2, "other column for the return address");
+	frame->signal = signal;
+	if (dwarf_frame_cfa(dwarf, &ops, &n))
+		errx(2, "CFA: %s", dwarf_errmsg(-1));
+	frame->cfa = evaluate(ops, n, NULL, &there, frame);
+	frame->stale_fp = is_stale(dwarf, ops, n);
+	frame->ra = register_of(dwarf, REG_IP, frame, &there);
+	frame->outermost = !there;
+	frame->fp = register_of(dwarf, REG_FP, frame, &there);
+	frame->no_fp = !there;
+	frame->sp = register_of(dwarf, REG_SP, frame, &there);
+	free(dwarf);
+	return true;
+}
+
+static __u64 at_loc(const struct unwind_table_loc *loc, __u64 cfa, __u64 same)
+{
+	switch (loc->where) {
+	case UNWIND_TABLE_SAME:
+		return same;
+	case UNWIND_TABLE_REG:
+		return regs[loc->reg] + loc->off;
+	case UNWIND_TABLE_REG_DEREF:
+		return memory(regs[loc->reg] + loc->off);
+	case UNWIND_TABLE_CFA:
+		return cfa + loc->off;
+	case UNWIND_TABLE_CFA_DEREF:
+		return memory(cfa + loc->off);
+	}
+	errx(2, "location of kind %u", loc->where);
+}
+
+static void by_rule(const struct unwind_table_rule *rule, struct frame *frame)
+{
+	frame->signal = rule->flags & UNWIND_TABLE_SIGNAL;
+	frame->cfa = at_loc(&rule->cfa, 0, 0) + rule->cfa_add;
+	frame->ra = at_loc(&rule->ra, frame->cfa, 0);
+	frame->fp = at_loc(&rule->fp, frame->cfa, regs[REG_FP]);
+}
+
+static enum result compare_callers(const struct frame *dwarf,
+				   const struct unwind_table_rule *rule)
+{
+	struct frame frame;
+
+	by_rule(rule, &frame);
+	if (dwarf->outermost)
+		return DIFFERENT_KIND;
+	if (dwarf->cfa != frame.cfa)
+		return DIFFERENT_CFA;
+	if (dwarf->ra != frame.ra)
+		return DIFFERENT_RA;
+	if (dwarf->fp != frame.fp || dwarf->no_fp)
+		return DIFFERENT_FP;
+	if (dwarf->sp != frame.cfa)
+		return DIFFERENT_SP;
+	if (dwarf->signal != frame.signal)
+		return DIFFERENT_SIGNAL;
+	return frame.signal ? AGREE_SIGNAL : AGREE;
+}
+
+static enum result compare_rule(struct file *file, __u64 addr,
+				const struct unwind_table_rule *rule)
+{
+	struct frame dwarf;
+
+	make_world(addr ^ (__u64)rule->cfa.off << 40, addr);
+	if (!by_dwarf(file, addr, &dwarf)) {
+		if (rule->kind == UNWIND_TABLE_NOT_COVERED)
+			return NOT_COVERED;
+		return rule->kind == UNWIND_TABLE_UNKNOWN ? AGREE_NOTHING : KNOWN_GAP;
+	}
+	switch (rule->kind) {
+	case UNWIND_TABLE_CALLER:
+		return compare_callers(&dwarf, rule);
+	case UNWIND_TABLE_OUTERMOST:
+		return dwarf.outermost ? AGREE_OUTERMOST : DIFFERENT_KIND;
+	case UNWIND_TABLE_UNKNOWN:
+		if (dwarf.outermost)
+			return DIFFERENT_KIND;
+		if (dwarf.complex)
+			return UNKNOWN_EXPRESSION;
+		if (dwarf.sp != dwarf.cfa)
+			return UNKNOWN_SP;
+		if (dwarf.stale_fp)
+			return UNKNOWN_STALE;
+		return dwarf.no_fp ? UNKNOWN_FP : UNKNOWN_WITHOUT_REASON;
+	default:
+		return DIFFERENT_KIND;
+	}
+}
+
+static bool addr_of(const struct file *file, __u64 offset, __u64 *addr)
+{
+	int i;
+
+	for (i = 0; i < file->nr_segments; i++) {
+		const GElf_Phdr *phdr = &file->segments[i];
+
+		if (offset - phdr->p_offset < phdr->p_filesz) {
+			*addr = offset - phdr->p_offset + phdr->p_vaddr;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void compare_byte(struct file *file, const struct unwind_table *table,
+			 __u64 offset, const struct unwind_table_rule *rule)
+{
+	enum result result;
+	__u64 addr;
+
+	if (!addr_of(file, offset, &addr)) {
+		/* Outside of the segments nothing may be covered. */
+		result = rule->kind == UNWIND_TABLE_NOT_COVERED ? NOT_COVERED :
+								 DIFFERENT_KIND;
+		addr = offset;
+	} else {
+		result = compare_rule(file, addr, rule);
+	}
+	if (!results[result].explained && file->stats->places[UNWIND_TABLE_R_OVERLAP])
+		result = OVERLAP;
+	counts[result]++;
+	nr_places++;
+	if (!results[result].explained && file->reports++ < MAX_REPORTS) {
+		printf("%s: %#llx: %s\n", file->name, addr, results[result].name);
+		fflush(stdout);
+		unwind_table_print(table, offset, offset + 1, stdout);
+	}
+}
+
+static void compare_table(struct file *file, const struct unwind_table *table,
+			  unsigned int step)
+{
+	const struct unwind_table_header *header;
+	const struct unwind_table_run *runs;
+	const struct unwind_table_row *rows;
+	const struct unwind_table_rule *rules;
+	const __u32 *pages;
+	const char *wrong;
+	size_t len;
+	__u32 run, i, k, page = 0;
+
+	header = unwind_table_data(table, &len);
+	wrong = unwind_table_check(header, len);
+	if (wrong)
+		errx(1, "%s: bad table: %s", file->name, wrong);
+	runs = (const void *)(header + 1);
+	pages = (const void *)(runs + header->nr_runs);
+	rows = (const void *)(pages + header->nr_pages + 1);
+	rules = (const void *)(rows + header->nr_rows);
+	for (run = 0; run < header->nr_runs; run++) {
+		for (i = 0; i < runs[run].nr_pages; i++, page++) {
+			__u64 start = (runs[run].page + i) << UNWIND_TABLE_PAGE_SHIFT;
+
+			for (k = pages[page]; k < pages[page + 1]; k++) {
+				const struct unwind_table_rule *rule;
+				__u64 end = start + UNWIND_TABLE_PAGE_SIZE;
+
+				if (k % step)
+					continue;
+				rule = &rules[rows[k].rule];
+				if (k + 1 < pages[page + 1])
+					end = start + rows[k + 1].offset;
+				nr_rows++;
+				compare_byte(file, table, start + rows[k].offset, rule);
+				if (end - 1 > start + rows[k].offset)
+					compare_byte(file, table, end - 1, rule);
+			}
+		}
+	}
+}
+
+static void find_segments(struct file *file)
+{
+	size_t n, i;
+
+	if (elf_getphdrnum(file->elf, &n))
+		errx(2, "%s: %s", file->name, elf_errmsg(-1));
+	for (i = 0; i < n && file->nr_segments < 64; i++) {
+		GElf_Phdr *phdr = &file->segments[file->nr_segments];
+
+		if (gelf_getphdr(file->elf, i, phdr) && phdr->p_type == PT_LOAD &&
+		    phdr->p_flags & PF_X)
+			file->nr_segments++;
+	}
+}
+
+static void open_dwarf(struct file *file, int fd)
+{
+	file->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	file->cfi = dwarf_getcfi_elf(file->elf);
+	file->debug = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
+	file->debug_cfi = file->debug ? dwarf_getcfi(file->debug) : NULL;
+	find_segments(file);
+}
+
+static void close_dwarf(struct file *file)
+{
+	if (file->cfi)
+		dwarf_cfi_end(file->cfi);
+	if (file->debug)
+		dwarf_end(file->debug);
+	elf_end(file->elf);
+}
+
+/* A file that is said to have no FDEs: anything at any byte of its code? */
+static void compare_nothing(struct file *file)
+{
+	enum result result = NO_TABLE;
+	__u64 k;
+	int i;
+
+	for (i = 0; i < file->nr_segments; i++) {
+		for (k = 0; k < file->segments[i].p_filesz; k++) {
+			Dwarf_Frame *frame = frame_at(file, file->segments[i].p_vaddr + k);
+
+			if (frame)
+				result = TABLE_MISSING;
+			free(frame);
+		}
+	}
+	counts[result]++;
+	if (!results[result].explained)
+		printf("%s: %s\n", file->name, results[result].name);
+}
+
+static void compare_file(const char *name, unsigned int step)
+{
+	struct file file = { .name = name };
+	struct unwind_table *table;
+	int fd, rc;
+
+	fd = open(name, O_RDONLY);
+	if (fd < 0) {
+		warn("%s", name);
+		return;
+	}
+	rc = unwind_table_from_fd(fd, &table);
+	if (rc && rc != -ENOEXEC && rc != -ENODATA)
+		errx(1, "%s: %s", name, strerror(-rc));
+	if (rc == -ENODATA) {
+		open_dwarf(&file, fd);
+		compare_nothing(&file);
+		close_dwarf(&file);
+	} else if (!rc) {
+		open_dwarf(&file, fd);
+		file.stats = unwind_table_stats(table);
+		compare_table(&file, table, step);
+		close_dwarf(&file);
+		unwind_table_free(table);
+		nr_files++;
+	}
+	close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int step = 1;
+	bool failed = false;
+	int opt, i;
+
+	while ((opt = getopt(argc, argv, "s:")) != -1) {
+		if (opt != 's' || atoi(optarg) < 1)
+			errx(2, "usage: compare [-s N] FILE...");
+		step = atoi(optarg);
+	}
+	elf_version(EV_CURRENT);
+	for (i = optind; i < argc; i++)
+		compare_file(argv[i], step);
+	printf("%lu files, %lu rows, %lu places\n", nr_files, nr_rows, nr_places);
+	for (i = 0; i < NR_RESULTS; i++) {
+		if (!counts[i])
+			continue;
+		printf("%s%lu %s\n", results[i].explained ? "" : "! ", counts[i],
+		       results[i].name);
+		if (!results[i].explained)
+			failed = true;
+	}
+	return failed;
+}

@@ -1,0 +1,597 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * unit FILE... - what the golden tables do not show: each refusal of
+ * unwind_table_check(), errors and limits, and that all ways to a table give the
+ * same one, for each FILE as well. Prints TAP.
+ */
+
+#define _GNU_SOURCE
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/types.h>
+#include <linux/unwind_table.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "elf_build.h"
+#include "unwind-table.h"
+
+static unsigned int nr_tests, nr_failed;
+
+static void result(bool ok, const char *name)
+{
+	printf("%sok %u %s\n", ok ? "" : "not ", ++nr_tests, name);
+	fflush(stdout);
+	nr_failed += !ok;
+}
+
+/* A table of two runs, three pages, four rows and four rules; all kinds */
+struct example {
+	struct unwind_table_header	header;
+	struct unwind_table_run		runs[2];
+	__u32				pages[4];
+	struct unwind_table_row		rows[4];
+	struct unwind_table_rule	rules[4];
+};
+
+static const struct example example = {
+	.header = {
+		.magic		= UNWIND_TABLE_MAGIC,
+		.version	= UNWIND_TABLE_VERSION,
+		.machine	= EM_X86_64,
+		.word_size	= 8,
+		.nr_runs	= 2,
+		.nr_pages	= 3,
+		.nr_rows	= 4,
+		.nr_rules	= 4,
+	},
+	.runs = { { .page = 1, .nr_pages = 2 }, { .page = 4, .nr_pages = 1 } },
+	.pages = { 0, 3, 3, 4 },
+	.rows = { { 0, 0 }, { 16, 3 }, { 4095, 1 }, { 0, 2 } },
+	.rules = {
+		{ .kind = UNWIND_TABLE_NOT_COVERED },
+		{ .kind = UNWIND_TABLE_UNKNOWN },
+		{ .kind = UNWIND_TABLE_OUTERMOST },
+		{
+			.kind	 = UNWIND_TABLE_CALLER,
+			.flags	 = UNWIND_TABLE_SIGNAL | UNWIND_TABLE_NEW_THREAD,
+			.cfa_add = 8,
+			.cfa	 = { .where = UNWIND_TABLE_REG_DEREF, .reg = 15, .off = 8 },
+			.ra	 = { .where = UNWIND_TABLE_CFA_DEREF, .off = -8 },
+			.fp	 = { .where = UNWIND_TABLE_SAME },
+		},
+	},
+};
+
+static void refuses(const struct example *bad, size_t len, const char *why)
+{
+	const char *wrong = unwind_table_check(bad, len);
+	char name[128];
+
+	snprintf(name, sizeof(name), "check refuses: %s", why);
+	if (!wrong || strcmp(wrong, why))
+		printf("# it says: %s\n", wrong ? wrong : "nothing");
+	result(wrong && !strcmp(wrong, why), name);
+}
+
+/* One field of the example is wrong. */
+#define REFUSES(field, value, why) do {					\
+	struct example bad = example;					\
+									\
+	bad.field = value;						\
+	refuses(&bad, sizeof(bad), why);				\
+} while (0)
+
+static void check_header(void)
+{
+	result(!unwind_table_check(&example, sizeof(example)), "check takes the example");
+	refuses(&example, sizeof(example.header) - 1, "shorter than a header");
+	refuses(&example, 0, "shorter than a header");
+	refuses(&example, sizeof(example) - 1, "length");
+	refuses(&example, sizeof(example) + 1, "length");
+	refuses(&example, sizeof(example.header), "length");
+	REFUSES(header.magic, 0x55575442, "magic number");
+	REFUSES(header.version, 2, "version");
+	REFUSES(header.machine, EM_386, "machine");
+	REFUSES(header.word_size, 4, "word size");
+	REFUSES(header.reserved, 1, "reserved field of the header");
+	REFUSES(header.nr_runs, UNWIND_TABLE_MAX_RUNS + 1, "too many runs");
+	REFUSES(header.nr_pages, UNWIND_TABLE_MAX_PAGES + 1, "too many pages");
+	REFUSES(header.nr_rows, UNWIND_TABLE_MAX_ROWS + 1, "too many rows");
+	REFUSES(header.nr_rules, UNWIND_TABLE_MAX_RULES + 1, "too many rules");
+	REFUSES(header.nr_rules, 5, "length");
+	REFUSES(header.nr_runs, ~0U, "too many runs");
+}
+
+static void check_places(void)
+{
+	REFUSES(runs[1].reserved, 1, "reserved field of a run");
+	REFUSES(runs[1].nr_pages, 0, "run without pages");
+	REFUSES(runs[1].page, 3, "runs that overlap, touch or are not sorted");
+	REFUSES(runs[1].page, 2, "runs that overlap, touch or are not sorted");
+	REFUSES(runs[1].page, 0, "runs that overlap, touch or are not sorted");
+	REFUSES(runs[1].page, 1ULL << 52, "run beyond the largest file");
+	REFUSES(runs[1].page, ~0ULL, "run beyond the largest file");
+	REFUSES(runs[1].nr_pages, 2, "number of pages in the runs");
+	REFUSES(runs[0].nr_pages, 1, "number of pages in the runs");
+	REFUSES(pages[0], 1, "first page does not start at row 0");
+	REFUSES(pages[2], 2, "pages that are not sorted");
+	REFUSES(pages[3], 5, "page with rows that do not exist");
+	REFUSES(pages[3], 3, "rows that belong to no page");
+	REFUSES(rows[2].offset, UNWIND_TABLE_PAGE_SIZE, "row outside of its page");
+	REFUSES(rows[0].offset, 1, "first row of a page is not at 0");
+	REFUSES(rows[3].offset, 8, "first row of a page is not at 0");
+	REFUSES(rows[2].offset, 16, "rows that are not sorted");
+	REFUSES(rows[2].offset, 8, "rows that are not sorted");
+	REFUSES(rows[3].rule, 4, "row with a rule that does not exist");
+}
+
+static void check_rules(void)
+{
+	REFUSES(rules[3].reserved, 1, "reserved field of a rule");
+	REFUSES(rules[0].reserved, 1, "reserved field of a rule");
+	REFUSES(rules[3].kind, UNWIND_TABLE_CALLER + 1, "rule of an unknown kind");
+	REFUSES(rules[3].flags, 4, "unknown flag of a rule");
+	REFUSES(rules[0].flags, 1, "rule without a caller that has places");
+	REFUSES(rules[1].cfa_add, 1, "rule without a caller that has places");
+	REFUSES(rules[2].fp.where, 1, "rule without a caller that has places");
+	REFUSES(rules[2].ra.reserved, 1, "rule without a caller that has places");
+	REFUSES(rules[3].kind, UNWIND_TABLE_OUTERMOST, "rule without a caller that has places");
+	REFUSES(rules[3].cfa.reserved, 1, "reserved field of a location");
+	REFUSES(rules[3].ra.reserved, 1, "reserved field of a location");
+	REFUSES(rules[3].fp.reserved, 1, "reserved field of a location");
+	REFUSES(rules[3].ra.where, UNWIND_TABLE_CFA_DEREF + 1, "location of an unknown kind");
+	REFUSES(rules[3].fp.off, 8, "offset of a location that has none");
+	REFUSES(rules[3].fp.reg, 6, "register of a location that has none");
+	REFUSES(rules[3].ra.reg, 7, "register of a location that has none");
+	REFUSES(rules[3].cfa.reg, 16, "register that does not exist");
+	REFUSES(rules[3].cfa.where, UNWIND_TABLE_REG, "second offset of a CFA that has none");
+	REFUSES(rules[3].ra.where, UNWIND_TABLE_CFA, "return address at such a place");
+	REFUSES(rules[3].fp.where, UNWIND_TABLE_NONE, "no frame pointer");
+	REFUSES(rules[3].cfa, ((struct unwind_table_loc){ .where = UNWIND_TABLE_CFA }),
+		"CFA at such a place");
+	REFUSES(rules[3].cfa, ((struct unwind_table_loc){ .where = UNWIND_TABLE_SAME }),
+		"CFA at such a place");
+	REFUSES(rules[3].ra, ((struct unwind_table_loc){ .where = UNWIND_TABLE_SAME }),
+		"return address at such a place");
+	REFUSES(rules[3].ra, ((struct unwind_table_loc){ .where = UNWIND_TABLE_NONE }),
+		"return address at such a place");
+}
+
+/* What comes of a file in memory, whose table is right if there is one */
+static int try_image(const void *image, size_t len, struct unwind_table_stats *stats)
+{
+	struct unwind_table *table;
+	const char *wrong;
+	const void *data;
+	size_t size;
+	int rc;
+
+	rc = unwind_table_from_image(image, len, &table);
+	if (rc) {
+		if (table)
+			errx(1, "table in spite of an error");
+		return rc;
+	}
+	data = unwind_table_data(table, &size);
+	wrong = unwind_table_check(data, size);
+	if (wrong)
+		errx(1, "bad table: %s", wrong);
+	if (stats)
+		*stats = *unwind_table_stats(table);
+	unwind_table_free(table);
+	return 0;
+}
+
+static int try_build(uint64_t code_len, unsigned int nr_segments, const struct cfi *cfi,
+		     struct unwind_table_stats *stats)
+{
+	struct build b = { code_len, nr_segments, cfi->data, cfi->len };
+	uint8_t *image;
+	size_t len;
+	int rc;
+
+	image = build_elf(&b, &len);
+	rc = try_image(image, len, stats);
+	free(image);
+	return rc;
+}
+
+static int try_ehdr(size_t at, uint8_t value)
+{
+	struct cfi cfi = { 0 };
+	uint8_t *image;
+	size_t len;
+	int rc;
+
+	cfi_cie(&cfi);
+	cfi_fde(&cfi, BUILD_CODE, 16);
+	cfi_end(&cfi);
+	image = build_elf(&(struct build){ 0x1000, 1, cfi.data, cfi.len }, &len);
+	image[at] = value;
+	rc = try_image(image, len, NULL);
+	free(image);
+	free(cfi.data);
+	return rc;
+}
+
+static void errors(void)
+{
+	struct cfi cfi = { 0 };
+	struct unwind_table *table;
+	int fds[2];
+
+	result(try_ehdr(16, ET_DYN) == 0, "a built file has a table");
+	result(try_image("", 0, NULL) == -ENOEXEC, "an empty file is no ELF file");
+	result(try_image("#!/bin/sh\n", 10, NULL) == -ENOEXEC, "nor is a script");
+	result(try_ehdr(EI_CLASS, ELFCLASS32) == -ENOEXEC, "32 bits are refused");
+	result(try_ehdr(EI_DATA, ELFDATA2MSB) == -ENOEXEC, "big endian is refused");
+	result(try_ehdr(18, EM_AARCH64) == -ENOEXEC, "another machine is refused");
+	result(try_ehdr(16, ET_REL) == -ENOEXEC, "an object file is refused");
+	result(try_ehdr(16, ET_CORE) == -ENOEXEC, "a core dump is refused");
+	result(try_ehdr(56, 0) == -ENOEXEC, "no program headers are refused");
+	result(try_ehdr(32, 0xff) == -ENOEXEC, "program headers elsewhere are refused");
+	/* p_offset of the code: into the middle of a page, over the first segment */
+	result(try_ehdr(64 + 56 + 8, 8) == -ENOEXEC, "a segment that nobody can map is refused");
+	/* p_vaddr of the code: that of the headers */
+	result(try_ehdr(64 + 56 + 17, 0) == -ENOEXEC, "segments at one address are refused");
+	result(try_ehdr(64 + 56 + 4, PF_R) == -ENOEXEC, "a file without code is refused");
+	result(try_build(0x1000, 1, &cfi, NULL) == -ENODATA, "no CFI is said to be missing");
+	cfi_u32(&cfi, 0);
+	result(try_build(0x1000, 1, &cfi, NULL) == -ENODATA, "nor is its end enough");
+	cfi.len = 0;
+	cfi_cie(&cfi);
+	result(try_build(0x1000, 1, &cfi, NULL) == -ENODATA, "nor is a CIE");
+	free(cfi.data);
+
+	if (pipe(fds))
+		err(1, "pipe");
+	result(unwind_table_from_fd(fds[0], &table) == -ENOEXEC && !table,
+	       "a pipe is no ELF file");
+	close(fds[0]);
+	close(fds[1]);
+	result(unwind_table_from_fd(fds[0], &table) == -EBADF && !table,
+	       "a closed descriptor is an error");
+	result(unwind_table_from_process(getpid(), 0x10, &table) == -EFAULT && !table,
+	       "nothing at an address is an error");
+	result(unwind_table_from_process(0x7fffffff, 0, &table) == -ESRCH && !table,
+	       "no process is an error");
+	result(unwind_table_from_process(getpid(), (uintptr_t)&fds, &table) == -ENOEXEC && !table,
+	       "a stack is no file");
+	result(!strcmp(unwind_table_reason_name(UNWIND_TABLE_R_GAP), "no FDE"),
+	       "reasons have names");
+	unwind_table_free(NULL);
+}
+
+/* As many rules as FDEs: CFA = rsp + 16 n, FP at CFA - 16 m */
+static int many_rules(unsigned int nr, struct unwind_table_stats *stats)
+{
+	struct cfi cfi = { 0 };
+	unsigned int i;
+	int rc;
+
+	cfi_cie(&cfi);
+	for (i = 0; i < nr; i++) {
+		const uint8_t program[] = { 0x0e, 0x80 | (i & 0x7f), 0x80 | (i >> 7 & 0x7f),
+					    i >> 14 };
+
+		cfi_fde(&cfi, BUILD_CODE + 16 * i, 16);
+		cfi_put(&cfi, program, sizeof(program));
+		cfi_end(&cfi);
+	}
+	rc = try_build(16 * nr, 1, &cfi, stats);
+	free(cfi.data);
+	return rc;
+}
+
+static void limits(void)
+{
+	struct unwind_table_stats stats;
+	const uint8_t advance[] = { 0x41, 0x0e, 16, 0x41, 0x0e, 24 };
+	struct cfi cfi = { 0 };
+	uint64_t i;
+	int rc;
+
+	/* Two rules are there always. */
+	rc = many_rules(UNWIND_TABLE_MAX_RULES - 2, &stats);
+	result(!rc && stats.rules == UNWIND_TABLE_MAX_RULES &&
+	       !stats.places[UNWIND_TABLE_R_FULL], "as many rules as possible");
+	rc = many_rules(UNWIND_TABLE_MAX_RULES + 98, &stats);
+	result(!rc && stats.rules == UNWIND_TABLE_MAX_RULES &&
+	       stats.bytes[UNWIND_TABLE_R_FULL] == 100 * 16 &&
+	       stats.covered_bytes == stats.code_bytes - 100 * 16,
+	       "with more rules some code is unknown");
+
+	cfi_cie(&cfi);
+	cfi_fde(&cfi, BUILD_CODE, 16);
+	cfi_end(&cfi);
+	rc = try_build(0x800, UNWIND_TABLE_MAX_RUNS, &cfi, &stats);
+	result(!rc, "segments that share pages or touch are one run");
+	rc = try_build(0x1000, UNWIND_TABLE_MAX_RUNS, &cfi, &stats);
+	result(!rc && stats.code_bytes == 0x1000 * UNWIND_TABLE_MAX_RUNS,
+	       "as many runs as possible");
+	result(try_build(0x1000, UNWIND_TABLE_MAX_RUNS + 1, &cfi, NULL) == -EFBIG,
+	       "more runs are too many");
+
+	/* One row for each byte. */
+	cfi.len = 0;
+	cfi_cie(&cfi);
+	cfi_fde(&cfi, BUILD_CODE, UNWIND_TABLE_MAX_ROWS + 16);
+	for (i = 0; i < UNWIND_TABLE_MAX_ROWS / 2 - 1; i++)
+		cfi_put(&cfi, advance, sizeof(advance));
+	cfi_end(&cfi);
+	rc = try_build(UNWIND_TABLE_MAX_ROWS, 1, &cfi, &stats);
+	result(rc == -ENODATA, "an FDE that is longer than the code is bad");
+	cfi_u64(&cfi, 0);
+	i = UNWIND_TABLE_MAX_ROWS - 1;
+	memcpy(cfi.data + 24 + 16, &i, sizeof(i));
+	rc = try_build(UNWIND_TABLE_MAX_ROWS, 1, &cfi, &stats);
+	result(!rc && stats.rows == UNWIND_TABLE_MAX_ROWS, "as many rows as possible");
+	cfi.len = 0;
+	cfi_cie(&cfi);
+	cfi_fde(&cfi, BUILD_CODE, UNWIND_TABLE_MAX_ROWS + 1);
+	for (i = 0; i < UNWIND_TABLE_MAX_ROWS / 2; i++)
+		cfi_put(&cfi, advance, sizeof(advance));
+	cfi_end(&cfi);
+	rc = try_build(UNWIND_TABLE_MAX_ROWS + 1, 1, &cfi, NULL);
+	result(rc == -EFBIG, "more rows are too many");
+	free(cfi.data);
+}
+
+/* A sparse file with 4 GiB of code, and a byte more */
+static void large(const char *dir)
+{
+	uint64_t len = (uint64_t)UNWIND_TABLE_MAX_PAGES << UNWIND_TABLE_PAGE_SHIFT;
+	struct cfi cfi = { 0 };
+	struct unwind_table *table;
+	char path[4096];
+	size_t size;
+	uint8_t *image;
+	uint64_t i;
+	int fd, rc;
+
+	cfi_cie(&cfi);
+	cfi_fde(&cfi, BUILD_CODE, 16);
+	cfi_end(&cfi);
+	image = build_elf(&(struct build){ 0x1000, 1, cfi.data, cfi.len }, &size);
+	snprintf(path, sizeof(path), "%s/large", dir);
+	for (i = 0; i < 2; i++, len++) {
+		/* Code after all the rest, at another address */
+		Elf64_Phdr *code = (Elf64_Phdr *)(image + sizeof(Elf64_Ehdr)) + 1;
+
+		code->p_offset = 0x10000;
+		code->p_vaddr = 0x100000;
+		code->p_filesz = len;
+		*(uint64_t *)(image + size - cfi.len + 24 + 8) = 0x100000;
+		fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+		if (fd < 0 || write(fd, image, size) != (ssize_t)size ||
+		    ftruncate(fd, 0x10000 + len))
+			err(1, "%s", path);
+		rc = unwind_table_from_fd(fd, &table);
+		close(fd);
+		unwind_table_free(table);
+		if (!i)
+			result(!rc, "as many pages as possible");
+		else
+			result(rc == -EFBIG, "more pages are too many");
+	}
+	unlink(path);
+	free(image);
+	free(cfi.data);
+}
+
+static bool same_tables(const struct unwind_table *a, const struct unwind_table *b)
+{
+	size_t len, other;
+	const void *data = unwind_table_data(a, &len);
+
+	return data && !memcmp(data, unwind_table_data(b, &other), len) && len == other;
+}
+
+/* What the loader makes of a file, without relocations */
+static uint8_t *load(const uint8_t *image, size_t *len)
+{
+	const Elf64_Ehdr *ehdr = (const void *)image;
+	const Elf64_Phdr *phdrs = (const void *)(image + ehdr->e_phoff);
+	uint64_t first = ~0ULL;
+	uint8_t *memory = NULL;
+	int i;
+
+	*len = 0;
+	for (i = 0; i < ehdr->e_phnum; i++) {
+		uint64_t at = phdrs[i].p_vaddr;
+
+		if (phdrs[i].p_type != PT_LOAD || !phdrs[i].p_filesz)
+			continue;
+		if (first == ~0ULL)
+			first = at & ~0xfffULL;
+		memory = realloc(memory, at - first + phdrs[i].p_filesz);
+		memset(memory + *len, 0, at - first - *len);
+		memcpy(memory + at - first, image + phdrs[i].p_offset, phdrs[i].p_filesz);
+		*len = at - first + phdrs[i].p_filesz;
+	}
+	return memory;
+}
+
+static void all_ways(const char *name)
+{
+	struct unwind_table *by_fd = NULL, *by_image = NULL, *by_memory = NULL;
+	const char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
+	struct stat stat;
+	char text[256];
+	uint8_t *memory;
+	size_t len;
+	void *image;
+	bool ok;
+	int fd;
+
+	fd = open(name, O_RDONLY);
+	if (fd < 0 || fstat(fd, &stat))
+		err(1, "%s", name);
+	image = mmap(NULL, stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (image == MAP_FAILED)
+		err(1, "%s", name);
+	ok = !unwind_table_from_fd(fd, &by_fd) &&
+	     !unwind_table_from_image(image, stat.st_size, &by_image) &&
+	     same_tables(by_fd, by_image);
+	snprintf(text, sizeof(text), "%s: the same table by descriptor and from memory", base);
+	result(ok, text);
+
+	/* Golden files have no headers in memory. */
+	memory = load(image, &len);
+	if (memcmp(memory, ELFMAG, SELFMAG))
+		goto out;
+	ok = ok && !unwind_table_from_memory(memory, len, &by_memory) &&
+	     same_tables(by_fd, by_memory);
+	snprintf(text, sizeof(text), "%s: and as the loader puts it", base);
+	result(ok, text);
+out:
+	munmap(image, stat.st_size);
+	free(memory);
+	unwind_table_free(by_fd);
+	unwind_table_free(by_image);
+	unwind_table_free(by_memory);
+	close(fd);
+}
+
+/* The file that has a function of this process */
+static void by_process(uintptr_t address, const char *what, bool is_file)
+{
+	struct unwind_table *by_process = NULL, *by_fd = NULL;
+	unsigned long start, end;
+	char path[256], line[512], name[256], text[128];
+	bool ok;
+	FILE *maps;
+	int fd;
+
+	ok = !unwind_table_from_process(getpid(), address, &by_process);
+	snprintf(text, sizeof(text), "a table from the memory of a process: %s", what);
+	result(ok, text);
+	if (!is_file)
+		goto out;
+
+	maps = fopen("/proc/self/maps", "r");
+	path[0] = 0;
+	while (maps && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx %*s %*s %*s %*s %255s", &start, &end, name) == 3 &&
+		    address >= start && address < end)
+			snprintf(path, sizeof(path), "%s", name);
+	}
+	if (maps)
+		fclose(maps);
+	fd = open(path, O_RDONLY);
+	ok = ok && fd >= 0 && !unwind_table_from_fd(fd, &by_fd) &&
+	     same_tables(by_process, by_fd);
+	close(fd);
+	snprintf(text, sizeof(text), "it is that of the file: %s", what);
+	result(ok, text);
+out:
+	unwind_table_free(by_process);
+	unwind_table_free(by_fd);
+}
+
+static void vdso(void)
+{
+	uintptr_t at = getauxval(AT_SYSINFO_EHDR);
+	struct unwind_table *table = NULL;
+	const struct unwind_table_stats *stats;
+	int rc;
+
+	if (!at) {
+		result(true, "the vDSO has a table # SKIP there is none");
+		return;
+	}
+	rc = unwind_table_from_memory((void *)at, 2 * 4096, &table);
+	stats = rc ? NULL : unwind_table_stats(table);
+	if (stats)
+		printf("# %llu FDEs, %llu of %llu bytes covered, %llu bad\n",
+		       (unsigned long long)stats->fdes,
+		       (unsigned long long)stats->covered_bytes,
+		       (unsigned long long)stats->code_bytes,
+		       (unsigned long long)stats->places[UNWIND_TABLE_R_BAD]);
+	result(stats && stats->fdes && !stats->places[UNWIND_TABLE_R_BAD],
+	       "the vDSO has a table");
+	unwind_table_free(table);
+	by_process(at, "vDSO", false);
+}
+
+/* A file that is cut off at any byte, and while it is read */
+static void truncated(const char *name, const char *dir)
+{
+	char path[4096];
+	struct unwind_table *table;
+	struct stat stat;
+	uint8_t *image, *copy;
+	unsigned int i;
+	size_t len;
+	pid_t pid;
+	int fd;
+
+	fd = open(name, O_RDONLY);
+	if (fd < 0 || fstat(fd, &stat))
+		err(1, "%s", name);
+	image = malloc(stat.st_size);
+	if (read(fd, image, stat.st_size) != stat.st_size)
+		err(1, "%s", name);
+	close(fd);
+	for (len = 0; len <= (size_t)stat.st_size; len += len < 2048 ? 1 : 13) {
+		/* So that the sanitizer knows where it ends */
+		copy = malloc(len);
+		memcpy(copy, image, len);
+		try_image(copy, len, NULL);
+		free(copy);
+	}
+	result(true, "a file that is cut off is no danger");
+
+	snprintf(path, sizeof(path), "%s/truncated", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	if (fd < 0)
+		err(1, "%s", path);
+	pid = fork();
+	if (!pid) {
+		for (;;) {
+			if (pwrite(fd, image, stat.st_size, 0) != stat.st_size ||
+			    ftruncate(fd, stat.st_size / 2) || ftruncate(fd, 0))
+				_exit(1);
+		}
+	}
+	for (i = 0; i < 3000; i++) {
+		if (!unwind_table_from_fd(fd, &table))
+			unwind_table_free(table);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	result(true, "nor is one that is cut off while it is read");
+	unlink(path);
+	close(fd);
+	free(image);
+}
+
+int main(int argc, char **argv)
+{
+	int i;
+
+	if (argc < 3)
+		errx(2, "usage: unit DIRECTORY FILE...");
+	check_header();
+	check_places();
+	check_rules();
+	errors();
+	limits();
+	large(argv[1]);
+	for (i = 2; i < argc; i++)
+		all_ways(argv[i]);
+	by_process((uintptr_t)&fork, "libc", true);
+	by_process((uintptr_t)&main, "the program", true);
+	vdso();
+	truncated(argv[2], argv[1]);
+	printf("1..%u\n", nr_tests);
+	return nr_failed != 0;
+}

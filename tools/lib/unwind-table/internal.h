@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __UNWIND_TABLE_INTERNAL_H
+#define __UNWIND_TABLE_INTERNAL_H
+
+/*
+ * What the parts of the library say to each other. A file goes through them in
+ * this order:
+ *
+ *	elf.c	reads headers: where code is, and where the CFI
+ *	cfi.c	splits .eh_frame or .debug_frame into FDEs, and runs one of them
+ *	expr.c	brings DWARF expressions down to what a rule can say
+ *	make.c	sorts FDEs, resolves overlaps and finds the gaps
+ *	gaps.c	knows what some gaps are
+ *	rows.c	collects rows and rules and puts the table together
+ *
+ * An error of a file as a whole is a negative errno. What is wrong with a piece
+ * of it is a reason (enum unwind_table_reason), and that code is unknown.
+ */
+
+#include <linux/types.h>
+#include <linux/unwind_table.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "unwind-table.h"
+
+#define ARRAY_SIZE(a)		(sizeof(a) / sizeof((a)[0]))
+
+#define UT_NO_REASON		UNWIND_TABLE_NR_REASONS
+#define UT_PAGE_MASK		(UNWIND_TABLE_PAGE_SIZE - 1)
+
+/* DWARF numbers of registers */
+#define UT_REG_FP		6
+#define UT_REG_SP		7
+#define UT_REG_RA		16
+#define UT_NR_REGS		16
+
+/*
+ * Where the bytes of a file come from. A position is an offset in the file, or,
+ * if @loaded, an address as the program headers have it.
+ */
+struct ut_source {
+	const __u8	*image;		/* NULL: they are read from @fd */
+	__u64		len;
+	__u64		start;		/* of the headers */
+	int		fd;
+	bool		loaded;
+	bool		relocated;	/* the loader has changed addresses in it */
+};
+
+/* Bytes that were read. The file can change meanwhile, these do not. */
+struct ut_bytes {
+	const __u8	*data;
+	size_t		len;
+	void		*copy;		/* to be freed, or NULL */
+};
+
+struct ut_segment {
+	__u64		offset;
+	__u64		addr;
+	__u64		len;
+	bool		exec;
+};
+
+#define UT_MAX_SEGMENTS		256
+
+struct ut_section {
+	struct ut_bytes	bytes;
+	__u64		addr;		/* of its first byte, .eh_frame only */
+	bool		debug;		/* .debug_frame */
+	bool		exact;		/* where it ends is known */
+};
+
+struct ut_elf {
+	struct ut_source	src;
+	__u64			base;		/* is added to a position */
+	__u64			entry;
+	/* All that are loaded, by address; and those with code, by offset */
+	struct ut_segment	segments[UT_MAX_SEGMENTS];
+	struct ut_segment	code[UT_MAX_SEGMENTS];
+	unsigned int		nr_segments;
+	unsigned int		nr_code;
+	bool			is_go;
+	bool			asked_for_v8;
+	bool			has_v8;
+	/* PT_DYNAMIC, for names of symbols */
+	__u64			dynamic;
+	__u64			dynamic_len;
+	struct ut_section	eh_frame;
+	struct ut_section	debug_frame;
+};
+
+/* What the loader added to addresses that are written down in the file */
+static inline __u64 ut_elf_bias(const struct ut_elf *elf)
+{
+	return elf->src.relocated ? elf->base : 0;
+}
+
+int ut_elf_open(struct ut_elf *elf, const struct ut_source *src);
+void ut_elf_close(struct ut_elf *elf);
+bool ut_elf_read(const struct ut_elf *elf, __u64 pos, void *to, size_t len);
+const struct ut_segment *ut_elf_code_at(const struct ut_elf *elf, __u64 addr);
+bool ut_elf_has_symbol(const struct ut_elf *elf, const char *name);
+size_t ut_elf_read_code(const struct ut_elf *elf,
+			const struct ut_segment *segment, __u64 offset,
+			void *to, size_t len);
+
+/*
+ * A cursor over bytes that are not trusted. Once something is missing @bad is
+ * set, and all further values are 0.
+ */
+struct ut_cursor {
+	const __u8	*pos;
+	const __u8	*end;
+	bool		bad;
+};
+
+static inline size_t ut_left(const struct ut_cursor *c)
+{
+	return c->end - c->pos;
+}
+
+static inline bool ut_more(const struct ut_cursor *c)
+{
+	return !c->bad && c->pos < c->end;
+}
+
+static inline const __u8 *ut_skip(struct ut_cursor *c, __u64 len)
+{
+	const __u8 *at = c->pos;
+
+	if (c->bad || len > ut_left(c)) {
+		c->bad = true;
+		c->pos = c->end;
+		return NULL;
+	}
+	c->pos += len;
+	return at;
+}
+
+/* A number of @size bytes, at most 8; the machine is little endian, as its files. */
+static inline __u64 ut_get(struct ut_cursor *c, size_t size)
+{
+	const __u8 *at = ut_skip(c, size);
+	__u64 value = 0;
+
+	if (at)
+		memcpy(&value, at, size);
+	return value;
+}
+
+static inline __u8 ut_get_u8(struct ut_cursor *c)
+{
+	return ut_get(c, 1);
+}
+
+static inline __u16 ut_get_u16(struct ut_cursor *c)
+{
+	return ut_get(c, 2);
+}
+
+static inline __u32 ut_get_u32(struct ut_cursor *c)
+{
+	return ut_get(c, 4);
+}
+
+static inline __u64 ut_get_u64(struct ut_cursor *c)
+{
+	return ut_get(c, 8);
+}
+
+__u64 ut_get_uleb_long(struct ut_cursor *c);
+__s64 ut_get_sleb(struct ut_cursor *c);
+
+/* Nearly all are of one byte. */
+static inline __u64 ut_get_uleb(struct ut_cursor *c)
+{
+	if (ut_more(c) && *c->pos < 0x80)
+		return *c->pos++;
+	return ut_get_uleb_long(c);
+}
+
+/* How an address is written down: DW_EH_PE_* */
+#define UT_PE_ABSPTR		0x00
+#define UT_PE_PCREL		0x10
+#define UT_PE_DATAREL		0x30
+#define UT_PE_ALIGNED		0x50
+#define UT_PE_OMIT		0xff
+
+__u64 ut_get_encoded(struct ut_cursor *c, __u8 encoding);
+
+/* Location of a register's value in the calling frame, as CFI says it */
+enum ut_how {
+	UT_UNSPECIFIED,
+	UT_UNDEFINED,
+	UT_SAME,
+	UT_OFFSET,		/* in memory at CFA + off */
+	UT_VAL_OFFSET,		/* CFA + off */
+	UT_REGISTER,		/* in the register off */
+	UT_EXPRESSION,		/* in memory at what the expression gives */
+	UT_VAL_EXPRESSION,	/* what the expression gives */
+};
+
+struct ut_loc {
+	enum ut_how	how;
+	__u32		expr_len;
+	union {
+		__s64		off;
+		const __u8	*expr;
+	};
+};
+
+/* A row of CFI, of the registers that matter */
+struct ut_state {
+	/* CFA: UT_VAL_OFFSET (register + offset) or UT_EXPRESSION */
+	struct ut_loc	cfa;
+	__u64		cfa_reg;
+	struct ut_loc	fp;
+	struct ut_loc	sp;
+	struct ut_loc	ra;
+};
+
+struct ut_cie {
+	__u64			pos;
+	const struct ut_section	*section;
+	const __u8		*program;
+	const __u8		*program_end;
+	__u64			code_align;
+	__s64			data_align;
+	__u8			encoding;	/* of addresses in its FDEs */
+	bool			augmented;	/* they have augmentation data */
+	bool			signal;
+	/* Why its FDEs cannot be used: even their range, or their rows */
+	enum unwind_table_reason unreadable;
+	enum unwind_table_reason unusable;
+	struct ut_state		state;		/* of their first row */
+};
+
+struct ut_fde {
+	__u64			start;		/* offset in the file */
+	__u64			end;
+	__u32			cie;
+	__u32			segment;	/* in ut_elf.code */
+	const __u8		*program;
+	const __u8		*program_end;
+};
+
+struct ut_fdes {
+	struct ut_fde	*fdes;
+	struct ut_cie	*cies;
+	size_t		nr_fdes;
+	size_t		max_fdes;
+	size_t		nr_cies;
+	size_t		max_cies;
+};
+
+/* The table that is being made */
+struct ut_rows;
+
+/* What runs the instructions of FDEs, besides the state */
+struct ut_machine {
+	struct ut_state	*stack;		/* DW_CFA_remember_state */
+	size_t		nr;
+	size_t		max;
+	bool		realigned;	/* the CFA was an expression before */
+};
+
+int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
+		struct ut_fdes *fdes, struct unwind_table_stats *stats);
+int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
+	       const struct ut_fde *fde, __u64 skip, struct ut_machine *machine,
+	       struct ut_rows *rows);
+
+/*
+ * A value that an expression comes to: a constant, or a register or the CFA or
+ * the IP plus a constant; or what memory has there plus a constant.
+ */
+enum ut_base {
+	UT_CONST,
+	UT_BASE_REG,
+	UT_BASE_CFA,
+	UT_BASE_IP,
+};
+
+struct ut_value {
+	enum ut_base	base;
+	unsigned int	reg;
+	__u64		off;
+	bool		deref;
+	__u64		add;		/* if @deref */
+};
+
+/* What an expression may use, and what it was found to depend on */
+struct ut_context {
+	__u64		ip;
+	bool		has_cfa;
+	__u64		ip_mask;	/* bits of the IP that it looked at */
+};
+
+bool ut_expr(const __u8 *expr, size_t len, struct ut_context *context,
+	     struct ut_value *value);
+
+/* Reason why a row cannot be said as a rule, or UT_NO_REASON */
+enum unwind_table_reason ut_rule_of(const struct ut_state *state, bool signal,
+				    struct ut_context *context,
+				    struct unwind_table_rule *rule);
+
+/* rows.c */
+#define UT_RULE_NOT_COVERED	0
+#define UT_RULE_UNKNOWN		1
+
+struct ut_rows *ut_rows_new(struct ut_elf *elf,
+			    struct unwind_table_stats *stats, int *err);
+void ut_rows_free(struct ut_rows *rows);
+int ut_rows_add(struct ut_rows *rows, __u64 start, __u64 end,
+		const struct unwind_table_rule *rule);
+int ut_rows_add_unknown(struct ut_rows *rows, __u64 start, __u64 end,
+			enum unwind_table_reason reason);
+bool ut_rows_add_recent(struct ut_rows *rows, __u64 start, __u64 end, __u64 key, int *err);
+void ut_rows_set_recent(struct ut_rows *rows, __u64 key);
+int ut_rows_add_gap(struct ut_rows *rows, const struct ut_segment *segment,
+		    __u64 start, __u64 end);
+int ut_rows_flush(struct ut_rows *rows);
+int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len);
+
+/* gaps.c: a stretch of code without FDE */
+struct ut_gap {
+	const struct ut_segment		*segment;
+	__u64				start;
+	__u64				end;
+	/* Rules of the bytes before and after it, of kind NOT_COVERED if none */
+	struct unwind_table_rule	before;
+	struct unwind_table_rule	after;
+	__u64				after_end;
+};
+
+int ut_gap_add(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *rows);
+
+int ut_make(const struct ut_source *src, struct unwind_table **table);
+
+struct unwind_table {
+	void				*data;
+	size_t				len;
+	struct unwind_table_stats	stats;
+};
+
+/* Parts of a table, wherever it is; of one that was checked */
+struct ut_view {
+	struct unwind_table_header	header;
+	const __u8			*runs;
+	const __u8			*pages;
+	const __u8			*rows;
+	const __u8			*rules;
+};
+
+const char *ut_view_open(struct ut_view *view, const void *data, size_t len);
+
+/* The block may be anywhere, so its elements need not be aligned. */
+static inline struct unwind_table_run
+ut_view_run(const struct ut_view *v, size_t i)
+{
+	struct unwind_table_run value;
+
+	memcpy(&value, v->runs + i * sizeof(value), sizeof(value));
+	return value;
+}
+
+static inline __u32 ut_view_page(const struct ut_view *v, size_t i)
+{
+	__u32 value;
+
+	memcpy(&value, v->pages + i * sizeof(value), sizeof(value));
+	return value;
+}
+
+static inline struct unwind_table_row
+ut_view_row(const struct ut_view *v, size_t i)
+{
+	struct unwind_table_row value;
+
+	memcpy(&value, v->rows + i * sizeof(value), sizeof(value));
+	return value;
+}
+
+static inline struct unwind_table_rule
+ut_view_rule(const struct ut_view *v, size_t i)
+{
+	struct unwind_table_rule value;
+
+	memcpy(&value, v->rules + i * sizeof(value), sizeof(value));
+	return value;
+}
+
+#endif /* __UNWIND_TABLE_INTERNAL_H */

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __UNWIND_KEEPER_READER_H
+#define __UNWIND_KEEPER_READER_H
+
+/*
+ * The process by which the keeper looks at other processes and their files. Both
+ * share a page of questions and answers; one question is open at a time.
+ */
+
+#include <stdbool.h>
+#include <linux/types.h>
+#include <sys/types.h>
+
+/* A question that takes longer is given up, with the reader. */
+#define READER_SECONDS		10
+/* What is beyond is left out: a process has about 30, and wine some hundred. */
+#define READER_MAX_MAPPINGS	8192
+#define READER_MAX_AVOIDED	64
+
+/* A file with its content, as fstat() tells them apart */
+struct file_id {
+	__u64 dev;
+	__u64 ino;
+	__u64 size;
+	__s64 mtime_sec;
+	__u32 mtime_nsec;
+};
+
+/* An executable mapping of a file */
+struct mapping {
+	__u64 start;
+	__u64 end;
+	/* As in /proc/PID/maps, which need not be what fstat() says */
+	__u64 dev;
+	__u64 ino;
+	/* If @error is 0 */
+	struct file_id id;
+	int error;
+};
+
+/* A file system, or else a process, that did not answer in time */
+struct avoided {
+	__u64 dev;
+	pid_t pid;
+};
+
+enum reader_question {
+	READER_LIST,	/* Which mappings does the process have? */
+	READER_LOOK,	/* The same, and of which files are they? */
+	READER_MAKE,	/* Make a table for the file of a mapping, and attach it. */
+	READER_ATTACH,	/* Attach a table that is there already. */
+	READER_VDSO,	/* Make a table for the vDSO, and attach it. */
+};
+
+/* How far a question has come: says what failed, or what does not end */
+enum reader_step {
+	READER_FIND,
+	READER_OPEN,
+	READER_READ,
+	READER_ROOM,
+	READER_HAND_OVER,
+	READER_BIND,
+};
+
+struct reader_page {
+	/* Question */
+	enum reader_question question;
+	pid_t pid;
+	/* Of the mapping; 0 stands for all mappings. */
+	__u64 address;
+	/* For READER_ATTACH: the table, and the content that it was made of */
+	__u32 table;
+	struct file_id id;
+	/* Bytes that a new table may have */
+	__u64 room;
+	/* The file may have a table already, under another device. */
+	bool probe;
+	unsigned int nr_avoided;
+	struct avoided avoided[READER_MAX_AVOIDED];
+
+	/* Answer: 0 or a negative errno */
+	int error;
+	enum reader_step step;
+	__u32 new_table;
+	__u64 bytes;
+	__u64 build_ns;
+	/* For messages, without control characters */
+	char name[256];
+	/* Of a question that does not end, the last one is being looked at. */
+	unsigned int nr_mappings;
+	bool more_mappings;
+	struct mapping mappings[READER_MAX_MAPPINGS];
+};
+
+struct reader {
+	struct reader_page *page;
+	int device;
+	/* 0: there is none, the next question starts one */
+	pid_t pid;
+	int socket;
+};
+
+int reader_open(struct reader *reader, int device);
+void reader_close(struct reader *reader);
+
+/*
+ * Have the question in reader->page answered. The answer is there if this returns 0.
+ * -ETIMEDOUT: it took too long; -EAGAIN: a file became shorter while it was read;
+ * -EPIPE: the reader broke. Its page then says how far it came.
+ */
+int reader_ask(struct reader *reader);
+
+#endif /* __UNWIND_KEEPER_READER_H */

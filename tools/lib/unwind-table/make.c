@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * From a file to its table: FDEs are brought into the order of the file, what
+ * overlaps is resolved, and the rest is a gap.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "internal.h"
+
+struct key {
+	__u64	start;
+	__u32	fde;
+};
+
+/*
+ * Sort by where FDEs start, those at one place in the order of the section. By
+ * bytes from the lowest on; those that are the same in all are left out.
+ */
+static struct key *radix_sort(struct key *keys, struct key *other, size_t nr)
+{
+	__u64 all = 0, some = ~0ULL;
+	unsigned int shift;
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		all |= keys[i].start;
+		some &= keys[i].start;
+	}
+	for (shift = 0; shift < 64; shift += 8) {
+		size_t sum = 0, where[256] = { 0 };
+		struct key *swap = keys;
+
+		if (!(((all ^ some) >> shift) & 0xff))
+			continue;
+		for (i = 0; i < nr; i++)
+			where[(keys[i].start >> shift) & 0xff]++;
+		for (i = 0; i < 256; i++) {
+			size_t here = where[i];
+
+			where[i] = sum;
+			sum += here;
+		}
+		for (i = 0; i < nr; i++)
+			other[where[(keys[i].start >> shift) & 0xff]++] = keys[i];
+		keys = other;
+		other = swap;
+	}
+	return keys;
+}
+
+static int sort_fdes(struct ut_fdes *fdes)
+{
+	struct key *keys, *sorted;
+	struct ut_fde *to;
+	bool is_sorted = true;
+	size_t i;
+
+	for (i = 1; i < fdes->nr_fdes && is_sorted; i++)
+		is_sorted = fdes->fdes[i - 1].start <= fdes->fdes[i].start;
+	if (is_sorted)
+		return 0;
+
+	keys = malloc(2 * fdes->nr_fdes * sizeof(*keys));
+	to = malloc(fdes->nr_fdes * sizeof(*to));
+	if (!keys || !to) {
+		free(keys);
+		free(to);
+		return -ENOMEM;
+	}
+	for (i = 0; i < fdes->nr_fdes; i++)
+		keys[i] = (struct key){ fdes->fdes[i].start, i };
+	sorted = radix_sort(keys, keys + fdes->nr_fdes, fdes->nr_fdes);
+	for (i = 0; i < fdes->nr_fdes; i++)
+		to[i] = fdes->fdes[sorted[i].fde];
+	free(keys);
+	free(fdes->fdes);
+	fdes->fdes = to;
+	fdes->max_fdes = fdes->nr_fdes;
+	return 0;
+}
+
+/* FDEs of a section in order, and how far they have come */
+struct sweep {
+	struct ut_fdes	fdes;
+	size_t		next;
+	__u64		end;		/* of those before next */
+};
+
+static int open_sweep(struct sweep *sweep, const struct ut_elf *elf,
+		      const struct ut_section *section,
+		      struct unwind_table_stats *stats)
+{
+	int err;
+
+	if (!section->bytes.len)
+		return 0;
+	err = ut_cfi_read(elf, section, &sweep->fdes, stats);
+	return err ? err : sort_fdes(&sweep->fdes);
+}
+
+static void close_sweep(struct sweep *sweep)
+{
+	free(sweep->fdes.fdes);
+	free(sweep->fdes.cies);
+}
+
+/*
+ * The next FDE that has code of its own; @skip is how much of it others had
+ * before.
+ */
+static const struct ut_fde *peek(struct sweep *sweep, __u64 *skip,
+				 struct unwind_table_stats *stats)
+{
+	while (sweep->next < sweep->fdes.nr_fdes) {
+		const struct ut_fde *fde = &sweep->fdes.fdes[sweep->next];
+
+		*skip = sweep->end > fde->start ? sweep->end - fde->start : 0;
+		if (*skip < fde->end - fde->start)
+			return fde;
+		sweep->next++;
+		stats->places[UNWIND_TABLE_R_OVERLAP]++;
+		stats->bytes[UNWIND_TABLE_R_OVERLAP] += fde->end - fde->start;
+	}
+	return NULL;
+}
+
+static void take(struct sweep *sweep, const struct ut_fde *fde, __u64 skip,
+		 struct unwind_table_stats *stats)
+{
+	if (skip) {
+		stats->places[UNWIND_TABLE_R_OVERLAP]++;
+		stats->bytes[UNWIND_TABLE_R_OVERLAP] += skip;
+	}
+	sweep->next++;
+	sweep->end = fde->end;
+}
+
+struct maker {
+	struct ut_elf			elf;
+	struct sweep			eh_frame;
+	struct sweep			debug_frame;
+	struct ut_machine		machine;
+	struct ut_rows			*rows;
+	struct unwind_table_stats	*stats;
+	const struct ut_segment		*segment;
+	__u64				end;	/* of what was added */
+};
+
+/* Gaps up to an offset, the ends of segments among them */
+static int skip_to(struct maker *maker, __u64 start)
+{
+	const struct ut_elf *elf = &maker->elf;
+	int err;
+
+	for (;;) {
+		const struct ut_segment *segment = maker->segment;
+		__u64 end = segment->offset + segment->len;
+
+		if (start < end)
+			break;
+		err = ut_rows_add_gap(maker->rows, segment, maker->end, end);
+		if (!err)
+			err = ut_rows_flush(maker->rows);
+		if (err)
+			return err;
+		maker->segment++;
+		if (maker->segment == elf->code + elf->nr_code)
+			return 0;
+		maker->end = maker->segment->offset;
+	}
+	return ut_rows_add_gap(maker->rows, maker->segment, maker->end, start);
+}
+
+static int run(struct maker *maker, struct sweep *sweep, const struct ut_fde *fde,
+	       __u64 skip)
+{
+	int err = skip_to(maker, fde->start + skip);
+
+	if (err)
+		return err;
+	maker->end = fde->end;
+	return ut_cfi_run(&maker->elf, &sweep->fdes, fde, skip, &maker->machine,
+			  maker->rows);
+}
+
+/*
+ * All FDEs of .eh_frame, and those of .debug_frame for code that the former has
+ * nothing of. One that has some of it both ways is not used: who knows which of
+ * them is right?
+ */
+static int add_rows(struct maker *maker)
+{
+	struct sweep *eh_frame = &maker->eh_frame, *debug_frame = &maker->debug_frame;
+	struct unwind_table_stats *stats = maker->stats;
+	__u64 skip = 0, debug_skip = 0;
+	int err = 0;
+
+	while (!err) {
+		const struct ut_fde *fde = peek(eh_frame, &skip, stats);
+		const struct ut_fde *debug = peek(debug_frame, &debug_skip, stats);
+		__u64 end = eh_frame->end;
+
+		if (!fde && !debug)
+			return skip_to(maker, ~0ULL);
+		if (!debug || (fde && fde->start + skip <= debug->start + debug_skip)) {
+			take(eh_frame, fde, skip, stats);
+			err = run(maker, eh_frame, fde, skip);
+			continue;
+		}
+		take(debug_frame, debug, debug_skip, stats);
+		if (debug->start + debug_skip >= end &&
+		    (!fde || debug->end <= fde->start + skip))
+			err = run(maker, debug_frame, debug, debug_skip);
+		else if (debug->end > end)
+			stats->places[UNWIND_TABLE_R_OVERLAP]++;
+	}
+	return err;
+}
+
+static int make(struct maker *maker, struct unwind_table *table)
+{
+	struct ut_elf *elf = &maker->elf;
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < elf->nr_code; i++)
+		table->stats.code_bytes += elf->code[i].len;
+	err = open_sweep(&maker->eh_frame, elf, &elf->eh_frame, &table->stats);
+	if (!err)
+		err = open_sweep(&maker->debug_frame, elf, &elf->debug_frame,
+				 &table->stats);
+	if (err)
+		return err;
+	if (!maker->eh_frame.fdes.nr_fdes && !maker->debug_frame.fdes.nr_fdes)
+		return -ENODATA;
+
+	maker->rows = ut_rows_new(elf, &table->stats, &err);
+	if (!maker->rows)
+		return err;
+	maker->segment = elf->code;
+	maker->end = elf->code[0].offset;
+	err = add_rows(maker);
+	if (err)
+		return err;
+	return ut_rows_finish(maker->rows, &table->data, &table->len);
+}
+
+int ut_make(const struct ut_source *src, struct unwind_table **result)
+{
+	struct unwind_table *table;
+	struct maker *maker;
+	int err;
+
+	*result = NULL;
+	table = calloc(1, sizeof(*table));
+	maker = calloc(1, sizeof(*maker));
+	if (!table || !maker) {
+		free(table);
+		free(maker);
+		return -ENOMEM;
+	}
+	maker->stats = &table->stats;
+	err = ut_elf_open(&maker->elf, src);
+	if (!err) {
+		err = make(maker, table);
+		ut_rows_free(maker->rows);
+		close_sweep(&maker->eh_frame);
+		close_sweep(&maker->debug_frame);
+		free(maker->machine.stack);
+		ut_elf_close(&maker->elf);
+	}
+	free(maker);
+	if (err)
+		unwind_table_free(table);
+	else
+		*result = table;
+	return err;
+}
+
+int unwind_table_from_image(const void *image, size_t len, struct unwind_table **table)
+{
+	struct ut_source src = { .image = image, .len = len };
+
+	return ut_make(&src, table);
+}
+
+int unwind_table_from_memory(const void *image, size_t len, struct unwind_table **table)
+{
+	struct ut_source src = { .image = image, .len = len, .loaded = true };
+
+	return ut_make(&src, table);
+}
+
+int unwind_table_from_fd(int fd, struct unwind_table **table)
+{
+	struct ut_source src = { .fd = fd };
+	struct stat stat;
+
+	*table = NULL;
+	if (fstat(fd, &stat))
+		return -errno;
+	if (!S_ISREG(stat.st_mode))
+		return -ENOEXEC;
+	src.len = stat.st_size;
+	return ut_make(&src, table);
+}
+
+void unwind_table_free(struct unwind_table *table)
+{
+	if (!table)
+		return;
+	free(table->data);
+	free(table);
+}
+
+const void *unwind_table_data(const struct unwind_table *table, size_t *len)
+{
+	*len = table->len;
+	return table->data;
+}
+
+const struct unwind_table_stats *unwind_table_stats(const struct unwind_table *table)
+{
+	return &table->stats;
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Tables as text, for people and for tests */
+
+#include <errno.h>
+
+#include "internal.h"
+
+static const char * const reason_names[UNWIND_TABLE_NR_REASONS] = {
+	[UNWIND_TABLE_R_GAP]		= "no FDE",
+	[UNWIND_TABLE_R_EXPRESSION]	= "DWARF expression",
+	[UNWIND_TABLE_R_REGISTER]	= "value without place",
+	[UNWIND_TABLE_R_SP]		= "SP is not the CFA",
+	[UNWIND_TABLE_R_CFI]		= "unknown instruction or augmentation",
+	[UNWIND_TABLE_R_BAD]		= "bad CIE or FDE",
+	[UNWIND_TABLE_R_OVERLAP]	= "overlapping FDEs",
+	[UNWIND_TABLE_R_FULL]		= "too many rules",
+};
+
+const char *unwind_table_reason_name(enum unwind_table_reason reason)
+{
+	if ((unsigned int)reason >= UNWIND_TABLE_NR_REASONS)
+		return "none";
+	return reason_names[reason];
+}
+
+/* As "*(rsp+8)" */
+static void print_loc(const struct unwind_table_loc *loc, FILE *out)
+{
+	static const char * const regs[UT_NR_REGS] = {
+		"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
+		"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+	};
+	const char *base = "cfa";
+
+	switch (loc->where) {
+	case UNWIND_TABLE_SAME:
+		fputs("same", out);
+		return;
+	case UNWIND_TABLE_REG:
+	case UNWIND_TABLE_REG_DEREF:
+		base = regs[loc->reg];
+		break;
+	case UNWIND_TABLE_CFA:
+	case UNWIND_TABLE_CFA_DEREF:
+		break;
+	default:
+		fputs("none", out);
+		return;
+	}
+	if (loc->where == UNWIND_TABLE_REG_DEREF || loc->where == UNWIND_TABLE_CFA_DEREF)
+		fprintf(out, "*(%s%+d)", base, loc->off);
+	else
+		fprintf(out, "%s%+d", base, loc->off);
+}
+
+static void print_rule(const struct unwind_table_rule *rule, FILE *out)
+{
+	static const char * const kinds[] = { "not covered", "unknown", "outermost" };
+
+	if (rule->kind != UNWIND_TABLE_CALLER) {
+		fputs(kinds[rule->kind], out);
+		return;
+	}
+	fputs("cfa ", out);
+	print_loc(&rule->cfa, out);
+	if (rule->cfa_add)
+		fprintf(out, "%+d", rule->cfa_add);
+	fputs(", ra ", out);
+	print_loc(&rule->ra, out);
+	fputs(", fp ", out);
+	print_loc(&rule->fp, out);
+	if (rule->flags & UNWIND_TABLE_SIGNAL)
+		fputs(", signal", out);
+	if (rule->flags & UNWIND_TABLE_NEW_THREAD)
+		fputs(", new thread", out);
+}
+
+static void print_page(const struct ut_view *view, __u32 page, __u64 offset,
+		       __u64 start, __u64 end, FILE *out)
+{
+	__u32 i = ut_view_page(view, page), last = ut_view_page(view, page + 1);
+
+	for (; i < last; i++) {
+		struct unwind_table_row row = ut_view_row(view, i);
+		struct unwind_table_rule rule = ut_view_rule(view, row.rule);
+		__u64 from = offset + row.offset, to = offset + UNWIND_TABLE_PAGE_SIZE;
+
+		if (i + 1 < last)
+			to = offset + ut_view_row(view, i + 1).offset;
+		if (to <= start || from >= end)
+			continue;
+		fprintf(out, "0x%llx-0x%llx ", from, to);
+		print_rule(&rule, out);
+		fputc('\n', out);
+	}
+}
+
+int unwind_table_print(const struct unwind_table *table, uint64_t start, uint64_t end,
+		       FILE *out)
+{
+	struct ut_view view;
+	__u32 run, page = 0, i;
+
+	if (ut_view_open(&view, table->data, table->len))
+		return -EINVAL;
+	for (run = 0; run < view.header.nr_runs; run++) {
+		struct unwind_table_run r = ut_view_run(&view, run);
+
+		for (i = 0; i < r.nr_pages; i++, page++) {
+			__u64 offset = (r.page + i) << UNWIND_TABLE_PAGE_SHIFT;
+
+			if (offset < end && start < offset + UNWIND_TABLE_PAGE_SIZE)
+				print_page(&view, page, offset, start, end, out);
+		}
+	}
+	return ferror(out) ? -EIO : 0;
+}

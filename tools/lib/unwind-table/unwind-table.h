@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __UNWIND_TABLE_H
+#define __UNWIND_TABLE_H
+
+/*
+ * Make tables of unwind rules (linux/unwind_table.h) from what compilers leave in
+ * ELF files: .eh_frame, or .debug_frame. See unwind-table(3).
+ *
+ * Functions that return an int return 0 or a negative errno. Nothing here prints,
+ * exits, or keeps state of its own; different tables may be used by different
+ * threads at once. Files are not trusted.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Why some code has no rule, or not the one of .eh_frame */
+enum unwind_table_reason {
+	UNWIND_TABLE_R_GAP,		/* no FDE has it */
+	UNWIND_TABLE_R_EXPRESSION,	/* expression of a form that a rule cannot say */
+	UNWIND_TABLE_R_REGISTER,	/* CFA, return address or FP in a register without place */
+	UNWIND_TABLE_R_SP,		/* caller's SP is not the CFA */
+	UNWIND_TABLE_R_CFI,		/* instruction or augmentation that is not known */
+	UNWIND_TABLE_R_BAD,		/* CIE or FDE that contradicts itself or its section */
+	UNWIND_TABLE_R_OVERLAP,		/* other FDEs have it, too; the first counts */
+	UNWIND_TABLE_R_FULL,		/* more rules than a table may have */
+	UNWIND_TABLE_NR_REASONS
+};
+
+/*
+ * What became of a file's code. @bytes and @places (stretches of them) without rule,
+ * by reason; of overlapping FDEs, which have one, those that were described again.
+ * FDEs that cannot be read are places without bytes: their code is a gap.
+ */
+struct unwind_table_stats {
+	uint64_t code_bytes;		/* in executable segments */
+	uint64_t covered_bytes;		/* with a rule that leads to a caller, or outermost */
+	uint64_t bytes[UNWIND_TABLE_NR_REASONS];
+	uint64_t places[UNWIND_TABLE_NR_REASONS];
+	uint64_t fdes;
+	uint64_t rows;
+	uint64_t rules;
+	uint64_t cfi_bytes;		/* of .eh_frame or .debug_frame that were read */
+};
+
+struct unwind_table;			/* a table that was made */
+
+/*
+ * unwind_table_from_image - make a table from a file that is in memory as it is on
+ * disk, @len bytes at @image. -ENOEXEC: no ELF file of this machine that can be
+ * loaded; -ENODATA: no unwind information in it; -EFBIG: too large for a table;
+ * -ENOMEM.
+ */
+int unwind_table_from_image(const void *image, size_t len, struct unwind_table **table);
+
+/*
+ * unwind_table_from_memory - the same, from a file that is in memory as the loader
+ * puts it: the byte of address p_vaddr is at @image + p_vaddr - (p_vaddr of the
+ * first segment, rounded down to a page). For the vDSO. Section headers are not
+ * used, and nothing beyond @len is read.
+ */
+int unwind_table_from_memory(const void *image, size_t len, struct unwind_table **table);
+
+/*
+ * unwind_table_from_fd - the same, from an open file, which is read: it may be
+ * changed or cut off meanwhile. Who wants to know that looks at its size and time
+ * before.
+ */
+int unwind_table_from_fd(int fd, struct unwind_table **table);
+
+/*
+ * unwind_table_from_process - the same, from the memory of process @pid (as in
+ * /proc/PID/mem, /proc/PID/maps): the file one of whose executable segments is
+ * mapped at @address. For files that cannot be opened any more. Offsets are those
+ * of the file.
+ */
+int unwind_table_from_process(int pid, uint64_t address, struct unwind_table **table);
+
+void unwind_table_free(struct unwind_table *table);
+
+/* unwind_table_data - the table for UNWIND_TABLE_MAKE; lives as long as @table */
+const void *unwind_table_data(const struct unwind_table *table, size_t *len);
+
+const struct unwind_table_stats *unwind_table_stats(const struct unwind_table *table);
+
+/* unwind_table_reason_name - a few words for messages, as "no FDE" */
+const char *unwind_table_reason_name(enum unwind_table_reason reason);
+
+/*
+ * unwind_table_check - does a block have the form of linux/unwind_table.h? NULL if
+ * so, else what is wrong
+ */
+const char *unwind_table_check(const void *data, size_t len);
+
+/*
+ * unwind_table_print - rows [start, end) of file offsets, with their rules, a line
+ * each
+ */
+int unwind_table_print(const struct unwind_table *table, uint64_t start, uint64_t end,
+		       FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* __UNWIND_TABLE_H */

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Complete stacks of programs that have neither frame pointers nor SFrame tables:
+ * the kernel needs tables of unwind rules for the files that they run from. Those
+ * are made by unwind-tables(8), which is started here and ends with us. Reading
+ * any file of any process is better done by somebody else: what hangs or breaks
+ * there does no harm to a recording.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/wait.h>
+#include <linux/time64.h>
+
+#include "debug.h"
+#include "target.h"
+#include "unwind-tables.h"
+
+#define DEVICE		"/dev/unwind_tables"
+#define PROGRAM		"unwind-tables"
+/* For the tables of what runs already. The others follow while we record. */
+#define READY_MSECS	10000
+/* Nobody wonders about a shorter silence. */
+#define SILENT_MSECS	1000
+
+#define CUT		"stacks of programs without frame pointers will be cut"
+
+/* Our ends of its standard input and output */
+static int to_service = -1, from_service = -1;
+
+/* Only these of the processes that run already; NULL: all of them */
+static const char *only_processes(struct target *target)
+{
+	if (target__has_cpu(target))
+		return NULL;
+	return target->pid ?: target->tid ?: "";
+}
+
+/* It is no child of ours: we may be waiting for another one. */
+static void exec_service(int in, int out, const char *only)
+{
+	char arg[4096];
+	int null;
+
+	/* Whoever interrupts a recording still wants its last stacks. */
+	setsid();
+	if (fork())
+		_exit(0);
+
+	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0)
+		_exit(1);
+	null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (!verbose && null >= 0)
+		dup2(null, STDERR_FILENO);
+	snprintf(arg, sizeof(arg), "--only=%s", only ?: "");
+	execlp(PROGRAM, PROGRAM, "serve", "--parent", only ? arg : NULL, NULL);
+	_exit(errno == ENOENT ? 0 : 1);
+}
+
+static int start_service(const char *only)
+{
+	int in[2], out[2], err;
+	pid_t pid;
+
+	if (pipe2(in, O_CLOEXEC))
+		return -errno;
+	if (pipe2(out, O_CLOEXEC)) {
+		err = -errno;
+		close(in[0]);
+		close(in[1]);
+		return err;
+	}
+
+	fflush(NULL);
+	pid = fork();
+	if (!pid)
+		exec_service(in[0], out[1], only);
+	err = pid < 0 ? -errno : 0;
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	close(in[0]);
+	close(out[1]);
+	to_service = in[1];
+	from_service = out[0];
+	return err;
+}
+
+/* Wait for a line. Returns 1, 0 if it takes too long, -EPIPE if there is nobody. */
+static int wait_for(const char *line, int msecs)
+{
+	struct pollfd fd = { .fd = from_service, .events = POLLIN };
+	size_t len = 0;
+	char buf[32];
+
+	while (len < sizeof(buf)) {
+		int ret = poll(&fd, 1, msecs);
+
+		if (ret < 0 && errno == EINTR)
+			return 0;
+		if (ret <= 0)
+			return ret;
+		if (read(from_service, &buf[len], 1) <= 0)
+			return -EPIPE;
+		if (buf[len++] == '\n')
+			break;
+	}
+	return len == strlen(line) && !memcmp(buf, line, len) ? 1 : -EPIPE;
+}
+
+static void wait_for_tables(void)
+{
+	if (wait_for("ready\n", SILENT_MSECS))
+		return;
+	pr_info("Making unwind tables for the programs that run ...\n");
+	if (!wait_for("ready\n", READY_MSECS))
+		pr_info("... that goes on while perf works.\n");
+}
+
+/**
+ * unwind_tables__start - have tables made for what runs
+ * @target: what is going to be recorded
+ *
+ * Without them perf works as well, and has told why stacks will be cut.
+ */
+void unwind_tables__start(struct target *target)
+{
+	const char *only = only_processes(target);
+	int fd, ret;
+
+	fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	if (fd < 0) {
+		if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
+			pr_debug("This kernel takes no tables of unwind rules for files\n");
+		else
+			pr_warning("No CAP_PERFMON, so no unwind tables: " CUT "\n");
+		return;
+	}
+	close(fd);
+
+	ret = start_service(only);
+	if (!ret)
+		ret = wait_for("watching\n", READY_MSECS);
+	if (ret <= 0) {
+		pr_warning("Cannot start " PROGRAM "(8), is it installed? Without it "
+			   CUT "\n");
+		unwind_tables__stop();
+		return;
+	}
+	if (!only || *only)
+		wait_for_tables();
+}
+
+/**
+ * unwind_tables__stop - take them back
+ */
+void unwind_tables__stop(void)
+{
+	if (to_service < 0)
+		return;
+	close(to_service);
+	close(from_service);
+	to_service = -1;
+	from_service = -1;
+}

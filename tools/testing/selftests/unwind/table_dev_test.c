@@ -1,0 +1,964 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /dev/unwind_tables: what is refused, and with which error; who may do what; what
+ * is accounted for, and its limits.
+ */
+#include <linux/capability.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+
+#include "table_lib.h"
+#include "unwind_harness.h"
+
+#define SYSCTL_MAX_KB	"/proc/sys/kernel/unwind_table_max_kb"
+
+/* Room for what a later kernel may know more of */
+union big_make {
+	struct unwind_table_make arg;
+	u8 bytes[2 * PAGE];
+};
+
+union big_attach {
+	struct unwind_table_attach arg;
+	u8 bytes[2 * PAGE];
+};
+
+FIXTURE(dev)
+{
+	struct code_file file;
+	struct table *table;
+	u8 *data;
+	size_t len;
+	int fd;
+	int nr;
+	int pidfd;
+};
+
+FIXTURE_SETUP(dev)
+{
+	self->fd = -1;
+	if (must_skip(_metadata, need_tables()))
+		return;
+	ASSERT_TRUE(file_make(&self->file, test_path("dev"), 0xcc));
+	self->table = calloc(1, sizeof(*self->table));
+	self->data = map_anon(0, TABLE_ROOM, PROT_READ | PROT_WRITE, 0);
+	ASSERT_NE(NULL, self->table);
+	ASSERT_NE(MAP_FAILED, (void *)self->data);
+	plain_table(self->table, 0);
+	self->len = table_join(self->table, self->data);
+	self->fd = dev_open();
+	ASSERT_LE(0, self->fd);
+	self->nr = dev_make(self->fd, self->data, self->len);
+	ASSERT_LT(0, self->nr);
+	self->pidfd = pidfd_of(getpid());
+	ASSERT_LE(0, self->pidfd);
+}
+
+FIXTURE_TEARDOWN(dev)
+{
+	if (self->fd < 0)
+		return;
+	close(self->fd);
+	close(self->pidfd);
+	munmap(self->data, TABLE_ROOM);
+	free(self->table);
+	file_end(&self->file);
+	rmdir(test_dir());
+}
+
+static struct unwind_table_attach attach_arg(struct _test_data_dev *self)
+{
+	return (struct unwind_table_attach){
+		.size = sizeof(struct unwind_table_attach),
+		.table = self->nr,
+		.pidfd = self->pidfd,
+		.address = (unsigned long)self->file.mem,
+		.file_size = self->file.st.st_size,
+		.mtime_sec = self->file.st.st_mtim.tv_sec,
+		.mtime_nsec = self->file.st.st_mtim.tv_nsec,
+	};
+}
+
+static int make_arg(int fd, void *arg)
+{
+	int ret = ioctl(fd, UNWIND_TABLE_MAKE, arg);
+
+	return ret < 0 ? -errno : ret;
+}
+
+/* ------------------------------------------------------------------------ */
+/* UNWIND_TABLE_MAKE							      */
+
+TEST_F(dev, tables_have_numbers_of_their_own)
+{
+	int second = dev_make(self->fd, self->data, self->len);
+
+	EXPECT_EQ(1, self->nr);
+	EXPECT_EQ(2, second);
+	EXPECT_EQ(2, dev_info(self->fd, "tables"));
+	EXPECT_EQ(0, dev_drop(self->fd, second));
+	EXPECT_EQ(-ENOENT, dev_drop(self->fd, second));
+	EXPECT_EQ(1, dev_info(self->fd, "tables"));
+	EXPECT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	EXPECT_TRUE(walks_plain(self->file.mem, 0));
+}
+
+TEST_F(dev, make_refuses_arguments_that_make_no_sense)
+{
+	struct unwind_table_make arg = {
+		.size = sizeof(arg), .data = (unsigned long)self->data,
+		.len = self->len,
+	}, bad;
+
+	bad = arg;
+	bad.flags = 1;
+	EXPECT_EQ(-EINVAL, make_arg(self->fd, &bad));
+	bad.flags = 1U << 31;
+	EXPECT_EQ(-EINVAL, make_arg(self->fd, &bad));
+	bad = arg;
+	bad.len = 0;
+	EXPECT_EQ(-EINVAL, make_arg(self->fd, &bad));
+	bad.len = self->len - 1;
+	EXPECT_EQ(-EINVAL, make_arg(self->fd, &bad));
+	bad.len = self->len + 1;
+	EXPECT_EQ(-EINVAL, make_arg(self->fd, &bad));
+	bad.len = 1ULL << 30;
+	EXPECT_EQ(-E2BIG, make_arg(self->fd, &bad));
+	bad.len = (1ULL << 32) + self->len;
+	EXPECT_EQ(-E2BIG, make_arg(self->fd, &bad));
+	bad.len = -1ULL;
+	EXPECT_EQ(-E2BIG, make_arg(self->fd, &bad));
+	bad = arg;
+	bad.data = 8;
+	EXPECT_EQ(-EFAULT, make_arg(self->fd, &bad));
+	bad.data = 1ULL << 63;
+	EXPECT_EQ(-EFAULT, make_arg(self->fd, &bad));
+	/* Only its first byte can be read. */
+	bad.data = (unsigned long)self->data + TABLE_ROOM - 1;
+	ASSERT_EQ(0, mprotect(self->data + TABLE_ROOM - PAGE, PAGE, PROT_NONE));
+	EXPECT_EQ(-EFAULT, make_arg(self->fd, &bad));
+	EXPECT_EQ(-EFAULT, make_arg(self->fd, (void *)8));
+	EXPECT_EQ(-EFAULT, make_arg(self->fd, self->data + TABLE_ROOM - PAGE));
+	EXPECT_EQ(1, dev_info(self->fd, "tables"));
+	EXPECT_EQ(2, make_arg(self->fd, &arg));
+}
+
+TEST_F(dev, table_at_an_odd_address_is_taken)
+{
+	memmove(self->data + 3, self->data, self->len);
+	EXPECT_EQ(2, dev_make(self->fd, self->data + 3, self->len));
+}
+
+TEST_F(dev, make_takes_larger_arguments_if_what_is_unknown_is_0)
+{
+	union big_make *big = calloc(1, sizeof(*big));
+	u32 sizes[] = { sizeof(big->arg) + 1, sizeof(big->arg) + 8, PAGE };
+	unsigned int i;
+
+	ASSERT_NE(NULL, big);
+	big->arg.data = (unsigned long)self->data;
+	big->arg.len = self->len;
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		big->arg.size = sizes[i];
+		EXPECT_LT(0, make_arg(self->fd, big));
+		big->bytes[sizes[i] - 1] = 1;
+		EXPECT_EQ(-E2BIG, make_arg(self->fd, big));
+		big->bytes[sizes[i] - 1] = 0;
+		/* It is not looked at. */
+		big->bytes[sizes[i]] = 1;
+		EXPECT_LT(0, make_arg(self->fd, big));
+		big->bytes[sizes[i]] = 0;
+	}
+	big->arg.size = PAGE + 1;
+	EXPECT_EQ(-E2BIG, make_arg(self->fd, big));
+	big->arg.size = -1;
+	EXPECT_EQ(-E2BIG, make_arg(self->fd, big));
+	for (i = 0; i < sizeof(big->arg); i++) {
+		big->arg.size = i;
+		EXPECT_EQ(-EINVAL, make_arg(self->fd, big));
+	}
+	free(big);
+}
+
+/* The size that is part of the command may be that of another kernel. */
+TEST_F(dev, commands_of_other_sizes_are_the_same)
+{
+	union big_make *big = calloc(1, sizeof(*big));
+
+	ASSERT_NE(NULL, big);
+	big->arg.data = (unsigned long)self->data;
+	big->arg.len = self->len;
+	big->arg.size = 64;
+	EXPECT_EQ(2, ioctl(self->fd, _IOC(_IOC_WRITE, UNWIND_TABLE_IOC, 0, 64), big));
+	free(big);
+}
+
+TEST_F(dev, other_commands_are_refused)
+{
+	static const unsigned int cmds[] = {
+		_IOC(_IOC_WRITE, UNWIND_TABLE_IOC, 3, 24),
+		_IOC(_IOC_WRITE, UNWIND_TABLE_IOC, 2, 24),
+		_IOC(_IOC_READ, UNWIND_TABLE_IOC, 0, 24),
+		_IOC(_IOC_NONE, UNWIND_TABLE_IOC, 0, 0),
+		_IOC(_IOC_NONE, UNWIND_TABLE_IOC, 3, 0),
+		_IOC(_IOC_WRITE, UNWIND_TABLE_IOC + 1, 0, 24),
+		0,
+	};
+	struct unwind_table_make arg = {
+		.size = sizeof(arg), .data = (unsigned long)self->data,
+		.len = self->len,
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(cmds); i++) {
+		errno = 0;
+		EXPECT_EQ(-1, ioctl(self->fd, cmds[i], &arg));
+		EXPECT_EQ(ENOTTY, errno);
+	}
+}
+
+TEST_F(dev, trace_event_says_why_a_table_was_refused)
+{
+	struct unwind_table_row *row;
+
+	trace_clear();
+	ASSERT_EQ(0, trace_event("unwind_table", true));
+	self->table->header.version = 9;
+	EXPECT_EQ(-EINVAL, dev_make_table(self->fd, self->table));
+	EXPECT_EQ(1, trace_count_of_task("unwind_table: table=0 rows=0 bytes="));
+	EXPECT_EQ(1, trace_count_of_task(" version"));
+	self->table->header.version = UNWIND_TABLE_VERSION;
+	row = &self->table->rows[self->table->header.nr_rows - 1];
+	row->offset = PAGE;
+	EXPECT_EQ(-EINVAL, dev_make_table(self->fd, self->table));
+	ASSERT_EQ(0, trace_event("unwind_table", false));
+	EXPECT_EQ(2, trace_count_of_task("unwind_table: table=0 rows=0 bytes="));
+}
+
+TEST_F(dev, trace_event_tells_what_became_of_a_table)
+{
+	trace_clear();
+	ASSERT_EQ(0, trace_event("unwind_table", true));
+	ASSERT_EQ(0, trace_event("unwind_table_file", true));
+	self->nr = dev_make(self->fd, self->data, self->len);
+	ASSERT_LT(0, self->nr);
+	EXPECT_EQ(1, trace_count_of_task(" made"));
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	EXPECT_EQ(1, trace_count_of_task(" attached"));
+	EXPECT_EQ(0, trace_count_of_task(" used"));
+	EXPECT_TRUE(walks_plain(self->file.mem, 0));
+	EXPECT_TRUE(walks_plain(self->file.mem, 0));
+	EXPECT_EQ(1, trace_count_of_task(" used"));
+	EXPECT_EQ(0, dev_drop(self->fd, self->nr));
+	EXPECT_EQ(1, trace_count_of_task(" detached"));
+	EXPECT_EQ(1, trace_count_of_task(" gone"));
+	ASSERT_EQ(0, trace_event("unwind_table", false));
+	ASSERT_EQ(0, trace_event("unwind_table_file", false));
+}
+
+TEST_F(dev, table_in_which_no_walk_has_found_a_rule_is_not_used)
+{
+	table_start(self->table);
+	table_row(self->table, 12 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(self->table, 13 * PAGE);
+	trace_clear();
+	ASSERT_EQ(0, trace_event("unwind_table", true));
+	ASSERT_LT(0, file_use(self->fd, self->table, &self->file));
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	ASSERT_EQ(0, trace_event("unwind_table", false));
+	EXPECT_EQ(0, trace_count_of_task(" used"));
+}
+
+/* ------------------------------------------------------------------------ */
+/* UNWIND_TABLE_ATTACH							      */
+
+TEST_F(dev, attach_refuses_arguments_that_make_no_sense)
+{
+	struct unwind_table_attach arg = attach_arg(self), bad;
+
+	bad = arg;
+	bad.flags = 1;
+	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	bad = arg;
+	bad.reserved = 1;
+	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	bad = arg;
+	bad.mtime_nsec = 1000000000;
+	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	bad = arg;
+	bad.offset = PAGE;
+	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	/* What belongs to files, with a range of memory */
+	bad = arg;
+	bad.len = PAGE;
+	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	bad.file_size = 0;
+	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	bad.mtime_sec = 0;
+	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	EXPECT_EQ(-EFAULT, ioctl(self->fd, UNWIND_TABLE_ATTACH, 8UL) ? -errno : 0);
+	EXPECT_EQ(0, dev_info(self->fd, "attached"));
+	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+	EXPECT_EQ(1, dev_info(self->fd, "attached"));
+}
+
+TEST_F(dev, attach_takes_larger_arguments_if_what_is_unknown_is_0)
+{
+	union big_attach *big = calloc(1, sizeof(*big));
+	unsigned int i;
+
+	ASSERT_NE(NULL, big);
+	big->arg = attach_arg(self);
+	big->arg.size = PAGE;
+	big->bytes[PAGE - 1] = 1;
+	EXPECT_EQ(-E2BIG, dev_attach(self->fd, &big->arg));
+	big->bytes[PAGE - 1] = 0;
+	big->bytes[sizeof(big->arg)] = 1;
+	EXPECT_EQ(-E2BIG, dev_attach(self->fd, &big->arg));
+	big->bytes[sizeof(big->arg)] = 0;
+	big->arg.size = PAGE + 1;
+	EXPECT_EQ(-E2BIG, dev_attach(self->fd, &big->arg));
+	for (i = 0; i < sizeof(big->arg); i++) {
+		big->arg.size = i;
+		EXPECT_EQ(-EINVAL, dev_attach(self->fd, &big->arg));
+	}
+	big->arg.size = PAGE;
+	EXPECT_EQ(0, dev_attach(self->fd, &big->arg));
+	free(big);
+}
+
+TEST_F(dev, attach_wants_a_table_that_there_is)
+{
+	static const u32 tables[] = { 0, 2, 65536, 65537, -1 };
+	struct unwind_table_attach arg = attach_arg(self);
+	unsigned int i;
+	int other;
+
+	for (i = 0; i < ARRAY_SIZE(tables); i++) {
+		arg.table = tables[i];
+		EXPECT_EQ(-ENOENT, dev_attach(self->fd, &arg));
+	}
+	/* Numbers are those of a descriptor. */
+	arg.table = self->nr;
+	other = dev_open();
+	EXPECT_EQ(-ENOENT, dev_attach(other, &arg));
+	close(other);
+	EXPECT_EQ(0, dev_drop(self->fd, self->nr));
+	EXPECT_EQ(-ENOENT, dev_attach(self->fd, &arg));
+}
+
+TEST_F(dev, drop_wants_a_table_that_there_is)
+{
+	static const unsigned long tables[] = {
+		0, 2, 65536, 65537, 0xffffffff, 0x100000001, -1
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(tables); i++)
+		EXPECT_EQ(-ENOENT, dev_drop(self->fd, tables[i]));
+	EXPECT_EQ(0, dev_drop(self->fd, self->nr));
+	EXPECT_EQ(-ENOENT, dev_drop(self->fd, self->nr));
+}
+
+TEST_F(dev, attach_wants_a_process)
+{
+	struct unwind_table_attach arg = attach_arg(self);
+	pid_t pid;
+
+	arg.pidfd = -1;
+	EXPECT_EQ(-EBADF, dev_attach(self->fd, &arg));
+	arg.pidfd = self->fd;
+	EXPECT_EQ(-EBADF, dev_attach(self->fd, &arg));
+	arg.pidfd = 1000000;
+	EXPECT_EQ(-EBADF, dev_attach(self->fd, &arg));
+
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	arg.pidfd = pidfd_of(pid);
+	ASSERT_LE(0, arg.pidfd);
+	ASSERT_EQ(0, waitid(P_PID, pid, NULL, WEXITED | WNOWAIT));
+	/* It has no memory any more, and then it is gone. */
+	EXPECT_EQ(-ESRCH, dev_attach(self->fd, &arg));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	EXPECT_EQ(-ESRCH, dev_attach(self->fd, &arg));
+	close(arg.pidfd);
+
+	/* A kernel thread */
+	arg.pidfd = pidfd_of(2);
+	if (arg.pidfd >= 0) {
+		EXPECT_EQ(-ESRCH, dev_attach(self->fd, &arg));
+		close(arg.pidfd);
+	}
+}
+
+TEST_F(dev, attach_wants_executable_code_of_a_file)
+{
+	struct unwind_table_attach arg = attach_arg(self);
+	u8 *mem = map_anon(0, PAGE, PROT_CODE, 0);
+
+	arg.address = 0;
+	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
+	arg.address = -1ULL;
+	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
+	arg.address = 1ULL << 47;
+	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
+	/* vsyscall */
+	arg.address = 0xffffffffff600000;
+	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
+	/* Data */
+	arg.address = (unsigned long)&arg;
+	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
+	arg.address = (unsigned long)self->table;
+	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
+	ASSERT_EQ(0, mprotect(self->file.mem, PAGE, PROT_READ));
+	arg.address = (unsigned long)self->file.mem + PAGE - 1;
+	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
+	arg.address = (unsigned long)mem;
+	EXPECT_EQ(-ENOEXEC, dev_attach(self->fd, &arg));
+	munmap(mem, PAGE);
+	/* Any address of the mapping will do. */
+	arg.address = (unsigned long)self->file.mem + FILE_PAGES * PAGE - 1;
+	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+}
+
+TEST_F(dev, attach_wants_the_file_that_the_table_is_for)
+{
+	struct unwind_table_attach arg = attach_arg(self), bad;
+	int fd;
+
+	bad = arg;
+	bad.file_size++;
+	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
+	bad.file_size = 0;
+	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
+	bad.file_size = (1ULL << 32) + arg.file_size;
+	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
+	bad = arg;
+	bad.mtime_sec++;
+	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
+	bad.mtime_sec = -1;
+	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
+	bad = arg;
+	bad.mtime_nsec ^= 1;
+	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
+
+	fd = open(self->file.path, O_WRONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-ETXTBSY, dev_attach(self->fd, &arg));
+	close(fd);
+	fd = open(self->file.path, O_RDWR | O_CLOEXEC);
+	EXPECT_EQ(-ETXTBSY, dev_attach(self->fd, &arg));
+	close(fd);
+	fd = open(self->file.path, O_RDONLY | O_CLOEXEC);
+	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+	close(fd);
+}
+
+/* Nothing is written to it, but somebody could. */
+TEST_F(dev, file_with_a_writable_mapping_is_open_for_writing)
+{
+	struct unwind_table_attach arg = attach_arg(self);
+	int fd = open(self->file.path, O_RDWR | O_CLOEXEC);
+	void *mem;
+
+	mem = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	ASSERT_NE(MAP_FAILED, mem);
+	EXPECT_EQ(-ETXTBSY, dev_attach(self->fd, &arg));
+	munmap(mem, PAGE);
+	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+}
+
+/* The same for what is in no directory: its descriptor can write. */
+TEST_F(dev, memfd_that_is_open_for_writing)
+{
+	int fd = memfd_create("table", MFD_CLOEXEC);
+	struct unwind_table_attach arg = attach_arg(self);
+	struct stat st;
+	void *mem, *rw;
+
+	ASSERT_EQ(0, ftruncate(fd, PAGE));
+	ASSERT_EQ(0, fstat(fd, &st));
+	mem = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, mem);
+	rw = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, rw);
+	arg.address = (unsigned long)mem;
+	arg.file_size = st.st_size;
+	arg.mtime_sec = st.st_mtim.tv_sec;
+	arg.mtime_nsec = st.st_mtim.tv_nsec;
+	EXPECT_EQ(-ETXTBSY, dev_attach(self->fd, &arg));
+	munmap(mem, PAGE);
+	munmap(rw, PAGE);
+	close(fd);
+}
+
+TEST_F(dev, descriptor_attaches_to_a_file_once)
+{
+	int second = dev_make(self->fd, self->data, self->len);
+	int other = dev_open(), nr;
+
+	ASSERT_LT(0, second);
+	EXPECT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	EXPECT_EQ(-EEXIST, file_attach(self->fd, self->nr, &self->file));
+	EXPECT_EQ(-EEXIST, file_attach(self->fd, second, &self->file));
+	EXPECT_EQ(1, dev_info(self->fd, "attached"));
+	nr = dev_make(other, self->data, self->len);
+	EXPECT_EQ(0, file_attach(other, nr, &self->file));
+	EXPECT_EQ(-EEXIST, file_attach(other, nr, &self->file));
+	close(other);
+	ASSERT_EQ(0, dev_drop(self->fd, self->nr));
+	EXPECT_EQ(0, file_attach(self->fd, second, &self->file));
+}
+
+TEST_F(dev, table_for_many_files)
+{
+	struct code_file files[10];
+	char name[16];
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		snprintf(name, sizeof(name), "many%d", i);
+		ASSERT_TRUE(file_make(&files[i], test_path(name), i));
+		EXPECT_EQ(0, file_attach(self->fd, self->nr, &files[i]));
+		EXPECT_EQ(i + 1, dev_info(self->fd, "attached"));
+		EXPECT_TRUE(walks_plain(files[i].mem, 0));
+	}
+	EXPECT_EQ(0, dev_drop(self->fd, self->nr));
+	EXPECT_EQ(0, dev_info(self->fd, "attached"));
+	for (i = 0; i < 10; i++) {
+		EXPECT_TRUE(walks_by_fp(files[i].mem));
+		file_end(&files[i]);
+	}
+}
+
+/* ------------------------------------------------------------------------ */
+/* Memory of a process							      */
+
+TEST_F(dev, memory_has_to_be_anonymous_and_executable)
+{
+	pid_t me = getpid();
+	u8 *mem = map_anon(0, 4 * PAGE, PROT_CODE, 0);
+
+	ASSERT_NE(MAP_FAILED, (void *)mem);
+	ASSERT_EQ(0, mprotect(mem + 2 * PAGE, PAGE, PROT_READ));
+	EXPECT_EQ(-EINVAL, memory_attach(self->fd, self->nr, me, mem + 2 * PAGE, PAGE, 0));
+	EXPECT_EQ(-EINVAL, memory_attach(self->fd, self->nr, me, mem, 4 * PAGE, 0));
+	EXPECT_EQ(-EINVAL, memory_attach(self->fd, self->nr, me, mem, 2 * PAGE + 1, 0));
+	EXPECT_EQ(-EINVAL, memory_attach(self->fd, self->nr, me, self->file.mem, PAGE, 0));
+	ASSERT_EQ(0, munmap(mem + PAGE, PAGE));
+	/* Not all of the range is what it should be. */
+	EXPECT_EQ(-EINVAL, memory_attach(self->fd, self->nr, me, mem, PAGE + 1, 0));
+	EXPECT_EQ(-EFAULT, memory_attach(self->fd, self->nr, me, mem + PAGE, PAGE, 0));
+	EXPECT_EQ(-EINVAL, memory_attach(self->fd, self->nr, me, mem, -1UL, 0));
+	EXPECT_EQ(-EINVAL, memory_attach(self->fd, self->nr, me, mem, 1UL << 56, 0));
+	EXPECT_EQ(0, dev_info(self->fd, "attached"));
+	EXPECT_EQ(0, memory_attach(self->fd, self->nr, me, mem, PAGE, 0));
+	EXPECT_EQ(1, dev_info(self->fd, "attached"));
+	/* Any byte of it */
+	EXPECT_EQ(-EEXIST, memory_attach(self->fd, self->nr, me, mem, 1, 0));
+	EXPECT_EQ(-EEXIST, memory_attach(self->fd, self->nr, me, mem + PAGE - 1, 1, 0));
+	munmap(mem, 4 * PAGE);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Who may								      */
+
+#define NOBODY		65534
+
+static bool set_caps(u64 caps)
+{
+	struct __user_cap_header_struct header = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[2] = {
+		{ .effective = caps, .permitted = caps },
+		{ .effective = caps >> 32, .permitted = caps >> 32 },
+	};
+
+	return !syscall(SYS_capset, &header, data);
+}
+
+#define CAP(nr)		(1ULL << (nr))
+
+/* Another user, with these capabilities and no others. */
+static bool become_nobody(u64 caps)
+{
+	return !prctl(PR_SET_KEEPCAPS, 1) && !setresgid(NOBODY, NOBODY, NOBODY) &&
+	       !setresuid(NOBODY, NOBODY, NOBODY) && set_caps(caps) &&
+	       !prctl(PR_SET_DUMPABLE, 1);
+}
+
+/* The exit status of a child that runs @run */
+#define IN_CHILD(run) ({						\
+	int __status;							\
+	pid_t __pid = fork();						\
+									\
+	if (!__pid) {							\
+		alarm(60);						\
+		_exit(run);						\
+	}								\
+	waitpid(__pid, &__status, 0) == __pid && WIFEXITED(__status) ?	\
+		WEXITSTATUS(__status) : -1;				\
+})
+
+/* All of these return an errno. */
+static int opens_as_nobody(u64 caps)
+{
+	int fd;
+
+	if (!become_nobody(caps))
+		return 200;
+	fd = dev_open();
+	return fd < 0 ? -fd : 0;
+}
+
+TEST_F(dev, opening_takes_cap_perfmon)
+{
+	EXPECT_EQ(EPERM, IN_CHILD(opens_as_nobody(0)));
+	EXPECT_EQ(0, IN_CHILD(opens_as_nobody(CAP(CAP_PERFMON))));
+	EXPECT_EQ(0, IN_CHILD(opens_as_nobody(CAP(CAP_SYS_ADMIN))));
+	EXPECT_EQ(EPERM, IN_CHILD(opens_as_nobody(~(CAP(CAP_PERFMON) |
+						    CAP(CAP_SYS_ADMIN)) &
+						  (CAP(CAP_SYS_ADMIN) * 2 - 1))));
+}
+
+static int opens_as_root_of_a_namespace(void)
+{
+	int fd;
+
+	if (unshare(CLONE_NEWUSER))
+		return 201;
+	fd = dev_open();
+	return fd < 0 ? -fd : 0;
+}
+
+TEST_F(dev, root_of_a_user_namespace_cannot_open)
+{
+	int ret = IN_CHILD(opens_as_root_of_a_namespace());
+
+	if (ret == 201)
+		SKIP(return, "needs user namespaces (CONFIG_USER_NS)");
+	EXPECT_EQ(EPERM, ret);
+}
+
+/* What was opened by somebody else can be used without capabilities. */
+static int makes_and_drops_as_nobody(struct _test_data_dev *self)
+{
+	int nr;
+
+	if (!become_nobody(0))
+		return 200;
+	nr = dev_make(self->fd, self->data, self->len);
+	return nr < 0 ? -nr : -dev_drop(self->fd, nr);
+}
+
+static int attaches_own_as_nobody(struct _test_data_dev *self)
+{
+	if (!become_nobody(0))
+		return 200;
+	return -file_attach(self->fd, self->nr, &self->file);
+}
+
+static int attaches_to_as_nobody(struct _test_data_dev *self, pid_t pid, u64 caps)
+{
+	if (!become_nobody(caps))
+		return 200;
+	return -attach_as(self->fd, self->nr, pid, self->file.mem, &self->file.st);
+}
+
+TEST_F(dev, descriptor_is_used_with_the_rights_of_its_opener)
+{
+	ASSERT_EQ(0, chmod(test_dir(), 0755));
+	EXPECT_EQ(0, IN_CHILD(makes_and_drops_as_nobody(self)));
+	EXPECT_EQ(0, IN_CHILD(attaches_own_as_nobody(self)));
+	EXPECT_EQ(1, dev_info(self->fd, "attached"));
+}
+
+/* Whom the caller may look into is another question. */
+TEST_F(dev, attaching_takes_ptrace_access_or_cap_perfmon)
+{
+	pid_t me = getpid();
+
+	EXPECT_EQ(EACCES, IN_CHILD(attaches_to_as_nobody(self, me, 0)));
+	EXPECT_EQ(EACCES, IN_CHILD(attaches_to_as_nobody(self, me, CAP(CAP_BPF))));
+	EXPECT_EQ(0, dev_info(self->fd, "attached"));
+	EXPECT_EQ(0, IN_CHILD(attaches_to_as_nobody(self, me, CAP(CAP_PERFMON))));
+	ASSERT_EQ(1, dev_info(self->fd, "attached"));
+	ASSERT_EQ(0, dev_drop(self->fd, self->nr));
+	self->nr = dev_make(self->fd, self->data, self->len);
+	EXPECT_EQ(0, IN_CHILD(attaches_to_as_nobody(self, me, CAP(CAP_SYS_PTRACE))));
+	EXPECT_EQ(1, dev_info(self->fd, "attached"));
+}
+
+/* ------------------------------------------------------------------------ */
+/* Descriptors that are passed on					      */
+
+/* A message of one byte, with room for a descriptor */
+struct fd_msg {
+	char c;
+	char room[CMSG_SPACE(sizeof(int))];
+	struct iovec iov;
+	struct msghdr msg;
+};
+
+static struct msghdr *fd_msg_init(struct fd_msg *m)
+{
+	memset(m, 0, sizeof(*m));
+	m->iov.iov_base = &m->c;
+	m->iov.iov_len = 1;
+	m->msg.msg_iov = &m->iov;
+	m->msg.msg_iovlen = 1;
+	m->msg.msg_control = m->room;
+	m->msg.msg_controllen = sizeof(m->room);
+	return &m->msg;
+}
+
+static int send_fd(int sock, int fd)
+{
+	struct fd_msg m;
+	struct msghdr *msg = fd_msg_init(&m);
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
+
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
+	return sendmsg(sock, msg, 0) == 1 ? 0 : -1;
+}
+
+static int receive_fd(int sock)
+{
+	struct fd_msg m;
+	struct msghdr *msg = fd_msg_init(&m);
+	int fd = -1;
+
+	if (recvmsg(sock, msg, 0) == 1 && CMSG_FIRSTHDR(msg))
+		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(msg)), sizeof(fd));
+	return fd;
+}
+
+/* A child attaches to its parent, and passes its descriptor on. */
+static int child_sends(struct _test_data_dev *self, int sock)
+{
+	int fd = dev_open(), nr;
+
+	nr = dev_make(fd, self->data, self->len);
+	if (nr < 0 || attach_as(fd, nr, getppid(), self->file.mem, &self->file.st))
+		return 1;
+	return send_fd(sock, fd) ? 2 : 0;
+}
+
+TEST_F(dev, passed_descriptor_keeps_its_tables)
+{
+	int socks[2], fd;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, socks));
+	EXPECT_EQ(0, IN_CHILD(child_sends(self, socks[1])));
+	/* It is in the socket only. */
+	EXPECT_TRUE(walks_plain(self->file.mem, 0));
+	fd = receive_fd(socks[0]);
+	ASSERT_LE(0, fd);
+	EXPECT_TRUE(walks_plain(self->file.mem, 0));
+	EXPECT_EQ(1, dev_info(fd, "tables"));
+	EXPECT_EQ(1, dev_info(fd, "attached"));
+	EXPECT_EQ(-EEXIST, file_attach(fd, 1, &self->file));
+	close(fd);
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	close(socks[0]);
+	close(socks[1]);
+}
+
+TEST_F(dev, descriptor_in_a_socket_that_nobody_reads_goes_with_it)
+{
+	int socks[2];
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, socks));
+	EXPECT_EQ(0, IN_CHILD(child_sends(self, socks[1])));
+	EXPECT_TRUE(walks_plain(self->file.mem, 0));
+	close(socks[0]);
+	close(socks[1]);
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+}
+
+static int drops_of_parent(struct _test_data_dev *self)
+{
+	return -dev_drop(self->fd, self->nr);
+}
+
+TEST_F(dev, descriptor_of_a_forked_child_is_the_same_one)
+{
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	EXPECT_TRUE(walks_plain(self->file.mem, 0));
+	EXPECT_EQ(0, IN_CHILD(0));
+	EXPECT_TRUE(walks_plain(self->file.mem, 0));
+	EXPECT_EQ(0, IN_CHILD(drops_of_parent(self)));
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	EXPECT_EQ(0, dev_info(self->fd, "tables"));
+}
+
+/* ------------------------------------------------------------------------ */
+/* Accounting and limits						      */
+
+/* A table whose rows need @kb KiB, and that is made quickly */
+static size_t large_table(struct _test_data_dev *self, unsigned int kb)
+{
+	struct table *t = self->table;
+	unsigned int i;
+	u64 offset;
+
+	table_start(t);
+	table_row(t, 0, rule_cfa(RSP, 8));
+	t->at = 0;
+	/* 256 rows for each KiB, that is for half a page */
+	for (i = 1; i < 256 * kb; i++) {
+		offset = 8 * i;
+		if (offset % PAGE == 0) {
+			t->runs[0].nr_pages++;
+			t->header.nr_pages++;
+		}
+		t->rows[t->header.nr_rows++] = (struct unwind_table_row){
+			.offset = offset % PAGE, .rule = 1,
+		};
+		t->pages[t->header.nr_pages] = t->header.nr_rows;
+	}
+	return table_join(t, self->data);
+}
+
+TEST_F(dev, bytes_are_accounted_for)
+{
+	long long all = dev_info(self->fd, "all_bytes"), bytes;
+	long long mine = dev_info(self->fd, "bytes");
+	size_t len = large_table(self, 200);
+	int nr = dev_make(self->fd, self->data, len);
+
+	ASSERT_LT(0, nr);
+	bytes = dev_info(self->fd, "bytes") - mine;
+	/* Four for a row, and little else. */
+	EXPECT_LE(200 * 1024, bytes);
+	EXPECT_GE(210 * 1024, bytes);
+	EXPECT_EQ(bytes, dev_info(self->fd, "all_bytes") - all);
+	/* What is refused is not accounted for. */
+	EXPECT_EQ(-EINVAL, dev_make(self->fd, self->data, len - 4));
+	EXPECT_EQ(bytes, dev_info(self->fd, "all_bytes") - all);
+	EXPECT_EQ(0, dev_drop(self->fd, nr));
+	EXPECT_EQ(mine, dev_info(self->fd, "bytes"));
+	EXPECT_EQ(all, dev_info(self->fd, "all_bytes"));
+}
+
+static int makes_in_vain(struct _test_data_dev *self, size_t len, int nr)
+{
+	int fd = dev_open();
+
+	while (nr--) {
+		if (dev_make(fd, self->data, len) < 0)
+			return 1;
+	}
+	return 0;
+}
+
+TEST_F(dev, what_a_process_leaves_is_given_back)
+{
+	long long bytes = dev_info(self->fd, "all_bytes");
+	long long tables = dev_info(self->fd, "all_tables");
+	size_t len = large_table(self, 200);
+
+	EXPECT_EQ(0, IN_CHILD(makes_in_vain(self, len, 20)));
+	EXPECT_EQ(bytes, dev_info(self->fd, "all_bytes"));
+	EXPECT_EQ(tables, dev_info(self->fd, "all_tables"));
+}
+
+TEST_F(dev, sysctl_limits_all_tables_together)
+{
+	long long old = up_read_number(SYSCTL_MAX_KB), all;
+	size_t len = large_table(self, 200);
+	int nr, other = dev_open();
+
+	ASSERT_LT(0, old);
+	all = dev_info(self->fd, "all_bytes");
+	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, all / 1024 + 1 + 500));
+	nr = dev_make(self->fd, self->data, len);
+	EXPECT_LT(0, nr);
+	EXPECT_LT(0, dev_make(other, self->data, len));
+	EXPECT_EQ(-ENOSPC, dev_make(self->fd, self->data, len));
+	EXPECT_EQ(-ENOSPC, dev_make(other, self->data, len));
+	EXPECT_EQ(0, dev_drop(self->fd, nr));
+	EXPECT_LT(0, dev_make(other, self->data, len));
+	EXPECT_EQ(-ENOSPC, dev_make(self->fd, self->data, len));
+	/* Less than there is already */
+	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, 0));
+	EXPECT_EQ(-ENOSPC, dev_make(self->fd, self->data, len));
+	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, old));
+	EXPECT_LT(0, dev_make(self->fd, self->data, len));
+	close(other);
+}
+
+TEST_F(dev, number_of_tables_of_a_descriptor_is_limited)
+{
+	struct unwind_table_header *h = (void *)self->data;
+	size_t len;
+	int i, ret = 0;
+
+	/* The smallest one there is: one page without rows */
+	memset(self->data, 0, 64);
+	*h = self->table->header;
+	h->nr_runs = 1;
+	h->nr_pages = 1;
+	h->nr_rows = 0;
+	h->nr_rules = 0;
+	((struct unwind_table_run *)(h + 1))->nr_pages = 1;
+	len = sizeof(*h) + sizeof(struct unwind_table_run) + 2 * 4;
+	for (i = 1; i < 65536 && ret >= 0; i++)
+		ret = dev_make(self->fd, self->data, len);
+	EXPECT_EQ(65536, ret);
+	EXPECT_EQ(-ENOSPC, dev_make(self->fd, self->data, len));
+	EXPECT_EQ(0, dev_drop(self->fd, 7));
+	EXPECT_EQ(7, dev_make(self->fd, self->data, len));
+	EXPECT_EQ(65536, dev_info(self->fd, "tables"));
+}
+
+/* A memory cgroup without children, or NULL */
+static const char *make_cgroup(void)
+{
+	static const char dir[] = "/sys/fs/cgroup/table_test";
+
+	if (access("/sys/fs/cgroup/cgroup.controllers", F_OK))
+		return NULL;
+	write_file("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+	if (mkdir(dir, 0755) && errno != EEXIST)
+		return NULL;
+	return access("/sys/fs/cgroup/table_test/memory.max", F_OK) ? NULL : dir;
+}
+
+/* Until the cgroup has no more: that is an error, and nobody gets killed for it. */
+static int makes_until_refused(struct _test_data_dev *self, size_t len)
+{
+	int fd = dev_open(), i, ret = 0;
+
+	if (write_file("/sys/fs/cgroup/table_test/cgroup.procs", "0"))
+		return 200;
+	for (i = 0; i < 200 && ret >= 0; i++)
+		ret = dev_make(fd, self->data, len);
+	return ret < 0 ? -ret : 0;
+}
+
+TEST_F(dev, memory_of_tables_is_that_of_the_callers_cgroup)
+{
+	long long old = up_read_number(SYSCTL_MAX_KB);
+	size_t len = large_table(self, 200);
+
+	if (!make_cgroup())
+		SKIP(return, "needs the memory controller of cgroup v2");
+	ASSERT_EQ(0, write_file("/sys/fs/cgroup/table_test/memory.max", "16M"));
+	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, 1024 * 1024));
+	EXPECT_EQ(ENOMEM, IN_CHILD(makes_until_refused(self, len)));
+	up_write_number(SYSCTL_MAX_KB, old);
+	rmdir("/sys/fs/cgroup/table_test");
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the tests of tables for files share: tables, made of C structures; files
+ * with code whose frames only a table can tell; and walks of stacks that are made
+ * up, so that each frame is known.
+ */
+#ifndef _SELFTESTS_TABLE_LIB_H
+#define _SELFTESTS_TABLE_LIB_H
+
+#include <linux/unwind_table.h>
+
+#include "sframe_code.h"
+
+/* A walk that ends at an outermost frame, in the misc of a record or a sample */
+#define UT_MISC_OUTERMOST	_BITUL(13)
+
+#define TABLE_DEVICE	"/dev/unwind_tables"
+
+/* ------------------------------------------------------------------------ */
+/* Tables								      */
+
+#define TABLE_ROOM	(4UL << 20)
+
+/**
+ * struct table - A table on its way to the kernel
+ * @header:	Its header; numbers are those of what was added so far
+ * @runs:	Runs
+ * @pages:	First rows of pages
+ * @rows:	Rows
+ * @rules:	Rules
+ * @last:	The rule of the last row
+ * @at:		Offset after which the next row has to be
+ */
+struct table {
+	struct unwind_table_header	header;
+	struct unwind_table_run		runs[UNWIND_TABLE_MAX_RUNS];
+	u32				pages[4096];
+	struct unwind_table_row		rows[65536];
+	struct unwind_table_rule	rules[4096];
+	unsigned int			last;
+	u64				at;
+};
+
+#define LOC(_where, _reg, _off)	\
+	((struct unwind_table_loc){ .where = UNWIND_TABLE_##_where,	\
+				    .reg = (_reg), .off = (_off) })
+
+/* DWARF numbers */
+enum { RAX, RDX, RCX, RBX, RSI, RDI, RBP, RSP, R8, R9, R10, R11, R12, R13, R14, R15 };
+
+struct unwind_table_rule rule_of(unsigned int kind);
+struct unwind_table_rule rule_cfa(unsigned int reg, s32 off);
+struct unwind_table_rule rule_saved(unsigned int reg, s32 off, s32 fp_off);
+
+void table_start(struct table *t);
+void table_row(struct table *t, u64 offset, struct unwind_table_rule rule);
+void table_end(struct table *t, u64 offset);
+void table_empty(struct table *t);
+size_t table_join(const struct table *t, void *to);
+
+/* The device. All return -errno if the kernel refuses. */
+const char *need_tables(void);
+int dev_open(void);
+int dev_make(int fd, const void *data, size_t len);
+int dev_make_table(int fd, const struct table *t);
+int dev_attach(int fd, struct unwind_table_attach *arg);
+int dev_drop(int fd, unsigned long nr);
+long long dev_info(int fd, const char *name);
+int pidfd_of(pid_t pid);
+
+/* ------------------------------------------------------------------------ */
+/* Files with code							      */
+
+/* Pages of a file */
+#define FILE_PAGES	16UL
+
+/*
+ * Where code of a file makes a system call, see table_walk(). What is after it is
+ * where a walk begins: AT_*, the first byte of a page, and one in the middle.
+ */
+#define CALL_PAGE	(2 * PAGE - 2)
+#define AT_PAGE		(2 * PAGE)
+#define CALL_MIDDLE	(3 * PAGE + 0x100)
+#define AT_MIDDLE	(CALL_MIDDLE + 2)
+#define CALL_LAST	(5 * PAGE - 3)
+#define AT_LAST		(5 * PAGE - 1)
+
+struct code_file {
+	char path[128];
+	struct stat st;
+	u8 *mem;
+};
+
+bool file_write(const char *path, u8 mark);
+bool file_make(struct code_file *f, const char *path, u8 mark);
+bool file_map(struct code_file *f);
+void file_unmap(struct code_file *f);
+bool file_map_at(const char *path, unsigned long addr, off_t offset, size_t len);
+void file_end(struct code_file *f);
+void code_fill(u8 *mem, u8 mark);
+
+const char *test_dir(void);
+const char *test_path(const char *name);
+
+int attach_as(int fd, int nr, pid_t pid, const void *addr, const struct stat *st);
+int file_attach(int fd, int nr, const struct code_file *f);
+int memory_attach(int fd, int nr, pid_t pid, const void *addr, size_t len, u64 offset);
+int file_use(int fd, const struct table *t, const struct code_file *f);
+
+/* ------------------------------------------------------------------------ */
+/* Walks								      */
+
+#define STACK_WORDS	1024
+
+/**
+ * struct stack - A stack that is made up, and the registers of its topmost frame
+ * @regs:	By DWARF number; the system call's result takes the place of RAX,
+ *		and the processor changes RCX and R11
+ * @ip:		Where the system call is
+ * @words:	Memory of the stack. SP is that of the first word until somebody
+ *		sets it
+ */
+struct stack {
+	u64 regs[16];
+	u64 ip;
+	u64 *words;
+};
+
+/**
+ * struct trace - What became of a walk
+ * @nr:		Number of addresses, -1 if there was not exactly one sample with a
+ *		record
+ * @outermost:	The record says that it is complete
+ */
+struct trace {
+	int nr;
+	bool outermost;
+	uint64_t ips[512];
+};
+
+bool stack_start(struct stack *s, const void *code);
+void stack_end(struct stack *s);
+bool table_ring_open(void);
+extern __thread struct up_ring table_ring;
+void table_enter(const struct stack *s);
+void table_walk(const struct stack *s, struct trace *t);
+bool is_trace(const struct trace *t, const u64 *ips, int nr, bool outermost);
+
+/* ------------------------------------------------------------------------ */
+/* The same stack with and without a table				      */
+
+/*
+ * Of a stack that plain_stack() makes in @mem's code. With plain_table():
+ *
+ *	AT_MIDDLE	CFA is SP + plain_cfa
+ *	PLAIN_CALLER	saves the frame pointer, and moves SP by 32
+ *	PLAIN_OUTER	is outermost
+ *
+ * By frame pointer instead, PLAIN_FP comes after AT_MIDDLE, and that is all.
+ * The table with number n has another SP rule in the topmost frame, so that
+ * PLAIN_CALLER + 16 * n comes next.
+ */
+#define PLAIN_CALLER	(8 * PAGE + 0x10)
+#define PLAIN_OUTER	(9 * PAGE + 0x20)
+#define PLAIN_FP	(10 * PAGE + 0x30)
+#define PLAIN_NR	8
+
+void plain_table(struct table *t, unsigned int n);
+bool plain_stack(struct stack *s, const void *mem);
+bool is_plain(const struct trace *t, const void *mem, unsigned int n);
+bool is_by_fp(const struct trace *t, const void *mem);
+bool walks_plain(const void *mem, unsigned int n);
+bool walks_by_fp(const void *mem);
+
+#endif /* _SELFTESTS_TABLE_LIB_H */

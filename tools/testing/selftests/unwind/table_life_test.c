@@ -1,0 +1,1004 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * From when until when a table is used: it comes and goes while the process runs,
+ * with its descriptor, its file, or the memory that it is for; and which of several
+ * counts.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/mount.h>
+
+#include "sframe_image.h"
+#include "table_lib.h"
+#include "unwind_harness.h"
+
+FIXTURE(life)
+{
+	struct code_file file;
+	struct table *table;
+	int fd;
+	int nr;
+};
+
+FIXTURE_SETUP(life)
+{
+	self->fd = -1;
+	if (must_skip(_metadata, need_tables()))
+		return;
+	ASSERT_TRUE(file_make(&self->file, test_path("life"), 0xcc));
+	self->table = calloc(1, sizeof(*self->table));
+	ASSERT_NE(NULL, self->table);
+	self->fd = dev_open();
+	ASSERT_LE(0, self->fd);
+	plain_table(self->table, 0);
+	self->nr = dev_make_table(self->fd, self->table);
+	ASSERT_LT(0, self->nr);
+}
+
+FIXTURE_TEARDOWN(life)
+{
+	if (self->fd < 0)
+		return;
+	close(self->fd);
+	free(self->table);
+	file_end(&self->file);
+	rmdir(test_dir());
+}
+
+/* Another descriptor with a table of its own, of that number, for @f */
+static int other_user(struct _test_data_life *self, unsigned int n,
+		      const struct code_file *f)
+{
+	int fd = dev_open();
+
+	plain_table(self->table, n);
+	if (fd >= 0 && file_use(fd, self->table, f) < 0) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* Warm: all that can be remembered is. */
+static bool warm(const void *mem, unsigned int n)
+{
+	return walks_plain(mem, n) && walks_plain(mem, n) && walks_plain(mem, n);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Coming and going							      */
+
+TEST_F(life, table_counts_from_the_next_walk_on)
+{
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	EXPECT_TRUE(warm(self->file.mem, 0));
+}
+
+TEST_F(life, process_that_was_walked_before_the_device_was_open)
+{
+	int fd, nr;
+
+	/* In the tests nobody else has it. */
+	close(self->fd);
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	fd = dev_open();
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	nr = file_use(fd, self->table, &self->file);
+	ASSERT_LT(0, nr);
+	EXPECT_TRUE(warm(self->file.mem, 0));
+	close(fd);
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	self->fd = other_user(self, 3, &self->file);
+	ASSERT_LE(0, self->fd);
+	EXPECT_TRUE(warm(self->file.mem, 3));
+}
+
+TEST_F(life, nothing_of_a_dropped_table_is_left)
+{
+	int round;
+
+	for (round = 0; round < 4; round++) {
+		plain_table(self->table, round);
+		self->nr = file_use(self->fd, self->table, &self->file);
+		ASSERT_LT(0, self->nr);
+		EXPECT_TRUE(warm(self->file.mem, round));
+		ASSERT_EQ(0, dev_drop(self->fd, self->nr));
+		EXPECT_TRUE(walks_by_fp(self->file.mem));
+	}
+	EXPECT_EQ(0, dev_info(self->fd, "attached"));
+}
+
+/* What it does not cover is remembered, too. */
+TEST_F(life, nothing_of_what_a_dropped_table_did_not_cover_is_left)
+{
+	struct table *t = self->table;
+	int nr;
+
+	table_start(t);
+	table_row(t, 0, rule_of(UNWIND_TABLE_NOT_COVERED));
+	table_row(t, 8 * PAGE, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_end(t, 9 * PAGE);
+	nr = file_use(self->fd, t, &self->file);
+	ASSERT_LT(0, nr);
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	ASSERT_EQ(0, dev_drop(self->fd, nr));
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	EXPECT_TRUE(warm(self->file.mem, 0));
+}
+
+TEST_F(life, table_goes_when_the_last_descriptor_is_closed)
+{
+	int second;
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	EXPECT_TRUE(warm(self->file.mem, 0));
+	second = dup(self->fd);
+	close(self->fd);
+	EXPECT_TRUE(walks_plain(self->file.mem, 0));
+	close(second);
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	self->fd = dev_open();
+}
+
+/* A child that attaches a table to its parent, and waits. Returns its pid. */
+static pid_t holder(struct _test_data_life *self, unsigned int n)
+{
+	int ready[2];
+	pid_t pid;
+	char c;
+
+	if (pipe(ready))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		int fd = dev_open(), nr;
+
+		plain_table(self->table, n);
+		nr = dev_make_table(fd, self->table);
+		if (nr < 0 || attach_as(fd, nr, getppid(), self->file.mem,
+					&self->file.st))
+			_exit(1);
+		if (write(ready[1], "x", 1) == 1)
+			pause();
+		_exit(0);
+	}
+	close(ready[1]);
+	if (read(ready[0], &c, 1) != 1)
+		pid = -1;
+	close(ready[0]);
+	return pid;
+}
+
+TEST_F(life, table_goes_with_a_holder_that_is_killed)
+{
+	pid_t pid = holder(self, 2);
+
+	ASSERT_LT(0, pid);
+	EXPECT_TRUE(warm(self->file.mem, 2));
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+}
+
+TEST_F(life, next_table_takes_over_when_the_first_one_goes)
+{
+	int first, second, third;
+
+	first = other_user(self, 1, &self->file);
+	second = other_user(self, 2, &self->file);
+	third = other_user(self, 3, &self->file);
+	ASSERT_LE(0, third);
+	EXPECT_TRUE(warm(self->file.mem, 1));
+	/* One that does not count goes unnoticed. */
+	close(second);
+	EXPECT_TRUE(warm(self->file.mem, 1));
+	close(first);
+	EXPECT_TRUE(warm(self->file.mem, 3));
+	first = other_user(self, 4, &self->file);
+	EXPECT_TRUE(warm(self->file.mem, 3));
+	close(third);
+	EXPECT_TRUE(warm(self->file.mem, 4));
+	close(first);
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+}
+
+/* ------------------------------------------------------------------------ */
+/* The file								      */
+
+TEST_F(life, all_mappings_of_a_file_have_its_table)
+{
+	struct code_file second = self->file, third = self->file;
+	char link[160];
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	ASSERT_TRUE(file_map(&second));
+	EXPECT_TRUE(warm(second.mem, 0));
+	/* By another name, too */
+	snprintf(link, sizeof(link), "%s.link", self->file.path);
+	ASSERT_EQ(0, linkat(AT_FDCWD, self->file.path, AT_FDCWD, link, 0));
+	ASSERT_GT(sizeof(third.path), strlen(link));
+	memcpy(third.path, link, strlen(link) + 1);
+	ASSERT_TRUE(file_map(&third));
+	EXPECT_TRUE(warm(third.mem, 0));
+	ASSERT_EQ(0, chmod(link, 0700));
+	ASSERT_EQ(0, unlink(link));
+	file_unmap(&third);
+	ASSERT_TRUE(file_map_at(self->file.path, (unsigned long)third.mem, 0,
+				FILE_PAGES * PAGE));
+	EXPECT_TRUE(warm(third.mem, 0));
+	/* It is not that of the mapping it was attached by. */
+	file_unmap(&self->file);
+	EXPECT_TRUE(warm(second.mem, 0));
+	self->file.mem = second.mem;
+	munmap(third.mem, FILE_PAGES * PAGE);
+}
+
+TEST_F(life, file_that_is_not_mapped_meanwhile_keeps_its_table)
+{
+	struct code_file *f = &self->file;
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	EXPECT_TRUE(warm(f->mem, 0));
+	file_unmap(f);
+	ASSERT_TRUE(file_map(f));
+	EXPECT_TRUE(warm(f->mem, 0));
+	EXPECT_EQ(1, dev_info(self->fd, "attached"));
+}
+
+TEST_F(life, file_of_another_name_and_other_processes_have_it)
+{
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	pid = fork();
+	if (!pid) {
+		struct code_file f = self->file;
+
+		alarm(60);
+		/* The mapping that came with the fork, and one of its own */
+		_exit(!warm(f.mem, 0) + 2 * !file_map(&f) + 4 * !warm(f.mem, 0));
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+enum change { WRITE, APPEND, TRUNCATE, TOUCH };
+
+static bool change_file(const char *path, enum change change)
+{
+	static const struct timespec old[2] = { { 1000, 5 }, { 1000, 5 } };
+	bool ok = false;
+	int fd;
+
+	switch (change) {
+	case WRITE:
+	case APPEND:
+		/* Time goes by in ticks. */
+		usleep(20000);
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		ok = fd >= 0 && pwrite(fd, "\x90", 1, change == WRITE ? 0 :
+				       FILE_PAGES * PAGE) == 1;
+		close(fd);
+		return ok;
+	case TRUNCATE:
+		return !truncate(path, FILE_PAGES * PAGE - 1);
+	case TOUCH:
+		return !utimensat(AT_FDCWD, path, old, 0);
+	}
+	return false;
+}
+
+/* Whoever maps it from then on has other code. */
+TEST_F(life, changed_file_has_no_table_where_it_is_mapped_anew)
+{
+	enum change change;
+
+	for (change = WRITE; change <= TOUCH; change++) {
+		struct code_file f, anew;
+
+		ASSERT_TRUE(file_make(&f, test_path("changed"), 0xcc));
+		ASSERT_EQ(0, file_attach(self->fd, self->nr, &f));
+		EXPECT_TRUE(warm(f.mem, 0));
+		ASSERT_TRUE(change_file(f.path, change));
+		anew = f;
+		ASSERT_TRUE(file_map(&anew));
+		EXPECT_TRUE(walks_by_fp(anew.mem)) {
+			TH_LOG("change %d", change);
+		}
+		/* For what it was there is nothing left. */
+		EXPECT_TRUE(walks_by_fp(f.mem));
+		EXPECT_EQ(0, dev_info(self->fd, "attached"));
+		EXPECT_EQ(-ESTALE, file_attach(self->fd, self->nr, &f));
+		/* For what it is now there can be another one. */
+		EXPECT_EQ(0, file_attach(self->fd, self->nr, &anew));
+		EXPECT_TRUE(warm(anew.mem, 0));
+		file_unmap(&anew);
+		file_end(&f);
+	}
+}
+
+/* As package managers do it */
+TEST_F(life, file_that_replaces_another_has_no_table)
+{
+	struct code_file *f = &self->file, new;
+	char path[160];
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	EXPECT_TRUE(warm(f->mem, 0));
+	snprintf(path, sizeof(path), "%s.new", f->path);
+	ASSERT_TRUE(file_make(&new, path, 0xcc));
+	ASSERT_EQ(0, rename(path, f->path));
+	EXPECT_TRUE(walks_by_fp(new.mem));
+	/* The old one is still mapped. */
+	EXPECT_TRUE(warm(f->mem, 0));
+	file_unmap(f);
+	EXPECT_EQ(0, dev_info(self->fd, "attached"));
+	f->mem = new.mem;
+	EXPECT_TRUE(walks_by_fp(new.mem));
+}
+
+TEST_F(life, deleted_file_keeps_its_table_while_it_is_mapped)
+{
+	struct code_file *f = &self->file;
+	struct code_file second = *f;
+
+	ASSERT_TRUE(file_map(&second));
+	ASSERT_EQ(0, unlink(f->path));
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	EXPECT_TRUE(warm(f->mem, 0));
+	file_unmap(f);
+	EXPECT_TRUE(warm(second.mem, 0));
+	EXPECT_EQ(1, dev_info(self->fd, "attached"));
+	file_unmap(&second);
+	/* The inode is gone, and the table with what it was attached to */
+	EXPECT_EQ(0, dev_info(self->fd, "attached"));
+	EXPECT_EQ(1, dev_info(self->fd, "tables"));
+	ASSERT_TRUE(file_write(f->path, 0xcc));
+	ASSERT_TRUE(file_map(f));
+	EXPECT_TRUE(walks_by_fp(f->mem));
+	EXPECT_EQ(0, file_attach(self->fd, self->nr, f));
+	EXPECT_TRUE(warm(f->mem, 0));
+}
+
+/* Inodes that come after others are in the same memory. */
+TEST_F(life, inodes_that_come_and_go_do_not_inherit_tables)
+{
+	struct code_file f;
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		ASSERT_TRUE(file_make(&f, test_path("reused"), 0xcc));
+		if (i % 2) {
+			EXPECT_TRUE(walks_by_fp(f.mem));
+		} else {
+			ASSERT_EQ(0, file_attach(self->fd, self->nr, &f));
+			EXPECT_TRUE(walks_plain(f.mem, 0));
+		}
+		file_end(&f);
+		EXPECT_EQ(0, dev_info(self->fd, "attached"));
+	}
+}
+
+TEST_F(life, file_system_is_unmounted_while_a_table_is_attached)
+{
+	struct code_file f;
+	char dir[128], path[160];
+
+	snprintf(dir, sizeof(dir), "%s", test_path("mnt"));
+	snprintf(path, sizeof(path), "%s/file", dir);
+	ASSERT_EQ(0, mkdir(dir, 0755));
+	if (mount("none", dir, "tmpfs", 0, NULL))
+		SKIP(return, "needs tmpfs (CONFIG_TMPFS)");
+	EXPECT_TRUE(file_make(&f, path, 0xcc));
+	EXPECT_EQ(0, file_attach(self->fd, self->nr, &f));
+	EXPECT_TRUE(warm(f.mem, 0));
+	EXPECT_EQ(-1, umount2(dir, UMOUNT_NOFOLLOW));
+	EXPECT_EQ(EBUSY, errno);
+	file_unmap(&f);
+	EXPECT_EQ(1, dev_info(self->fd, "attached"));
+	EXPECT_EQ(0, umount2(dir, UMOUNT_NOFOLLOW)) {
+		umount2(dir, MNT_DETACH);
+	}
+	EXPECT_EQ(0, dev_info(self->fd, "attached"));
+	rmdir(dir);
+}
+
+/* Nothing keeps an inode that nobody uses, so a table goes with it. */
+TEST_F(life, inode_that_was_evicted_has_no_table_when_it_comes_back)
+{
+	static const char target[] = "/usr/bin/true";
+	struct stat st;
+	int fd, i;
+	void *mem;
+
+	fd = open(target, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st))
+		SKIP(return, "needs /usr/bin/true");
+	mem = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, mem);
+	ASSERT_EQ(0, attach_as(self->fd, self->nr, getpid(), mem, &st));
+	close(fd);
+	ASSERT_EQ(0, write_file("/proc/sys/vm/drop_caches", "2"));
+	EXPECT_EQ(1, dev_info(self->fd, "attached"));
+	munmap(mem, PAGE);
+	for (i = 0; i < 10 && dev_info(self->fd, "attached"); i++)
+		write_file("/proc/sys/vm/drop_caches", "2");
+	if (dev_info(self->fd, "attached"))
+		SKIP(return, "this file system keeps its inodes");
+
+	fd = open(target, O_RDONLY | O_CLOEXEC);
+	mem = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, mem);
+	EXPECT_EQ(0, attach_as(self->fd, self->nr, getpid(), mem, &st));
+	EXPECT_EQ(1, dev_info(self->fd, "attached"));
+	close(fd);
+	munmap(mem, PAGE);
+}
+
+/* The inode is the one below; a file that is copied up is another one. */
+TEST_F(life, file_of_an_overlay_has_the_table_of_the_file_below)
+{
+	struct code_file f, lower;
+	char dir[80], options[320], path[96], lower_path[96];
+	static const char * const dirs[] = { "l", "u", "w", "m" };
+	unsigned int i;
+	int fd;
+
+	snprintf(dir, sizeof(dir), "%s/ovl", test_dir());
+	ASSERT_EQ(0, mkdir(dir, 0755));
+	ASSERT_EQ(0, mount("none", dir, "tmpfs", 0, NULL));
+	for (i = 0; i < ARRAY_SIZE(dirs); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, dirs[i]);
+		ASSERT_EQ(0, mkdir(path, 0755));
+	}
+	snprintf(options, sizeof(options), "lowerdir=%s/l,upperdir=%s/u,workdir=%s/w",
+		 dir, dir, dir);
+	snprintf(lower_path, sizeof(lower_path), "%s/l/file", dir);
+	snprintf(f.path, sizeof(f.path), "%s/m/file", dir);
+	ASSERT_TRUE(file_make(&lower, lower_path, 0xcc));
+	if (mount("none", path, "overlay", 0, options)) {
+		file_end(&lower);
+		umount2(dir, MNT_DETACH);
+		rmdir(dir);
+		SKIP(return, "needs overlayfs (CONFIG_OVERLAY_FS)");
+	}
+	EXPECT_TRUE(file_map(&f));
+	/* Attached by way of the overlay */
+	EXPECT_EQ(0, file_attach(self->fd, self->nr, &f));
+	EXPECT_TRUE(warm(f.mem, 0));
+	EXPECT_TRUE(warm(lower.mem, 0));
+	EXPECT_EQ(-EEXIST, file_attach(self->fd, self->nr, &lower));
+
+	/* Copied up */
+	usleep(20000);
+	fd = open(f.path, O_WRONLY | O_CLOEXEC);
+	EXPECT_EQ(1, pwrite(fd, "\x90", 1, 0));
+	close(fd);
+	file_unmap(&f);
+	EXPECT_TRUE(file_map(&f));
+	EXPECT_TRUE(walks_by_fp(f.mem));
+	EXPECT_TRUE(warm(lower.mem, 0));
+	file_unmap(&f);
+	file_unmap(&lower);
+	umount2(path, 0);
+	umount2(dir, MNT_DETACH);
+	rmdir(dir);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Mappings								      */
+
+/* The caller is in what the table has for an outermost frame. */
+static bool walk_ends_early(const u8 *mem)
+{
+	u64 ips[] = {
+		(unsigned long)mem + AT_MIDDLE, (unsigned long)mem + PLAIN_CALLER
+	};
+	struct stack s;
+	struct trace t;
+
+	if (!plain_stack(&s, mem))
+		return false;
+	table_walk(&s, &t);
+	stack_end(&s);
+	return is_trace(&t, ips, 2, true);
+}
+
+TEST_F(life, code_that_takes_the_place_of_other_code)
+{
+	struct code_file *f = &self->file, other;
+	unsigned long addr = (unsigned long)f->mem;
+	u8 *bytes;
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
+	EXPECT_TRUE(warm(f->mem, 0));
+	/* Another file, without a table */
+	ASSERT_TRUE(file_map_at(other.path, addr, 0, FILE_PAGES * PAGE));
+	EXPECT_TRUE(walks_by_fp(f->mem));
+	ASSERT_TRUE(file_map_at(f->path, addr, 0, FILE_PAGES * PAGE));
+	EXPECT_TRUE(warm(f->mem, 0));
+	/* Memory */
+	bytes = map_anon(addr, FILE_PAGES * PAGE, PROT_CODE, MAP_FIXED);
+	ASSERT_EQ(f->mem, bytes);
+	code_fill(bytes, 0xcc);
+	EXPECT_TRUE(walks_by_fp(f->mem));
+	ASSERT_TRUE(file_map_at(f->path, addr, 0, FILE_PAGES * PAGE));
+	EXPECT_TRUE(warm(f->mem, 0));
+	/* Other parts of the same file */
+	ASSERT_TRUE(file_map_at(f->path, addr + PAGE, PAGE, PAGE));
+	ASSERT_TRUE(file_map_at(f->path, addr + 8 * PAGE, 9 * PAGE, PAGE));
+	EXPECT_TRUE(walk_ends_early(f->mem));
+	file_end(&other);
+}
+
+TEST_F(life, moved_and_split_mapping_is_the_same_file)
+{
+	struct code_file *f = &self->file;
+	u8 *room, *to;
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	EXPECT_TRUE(warm(f->mem, 0));
+	room = map_anon(0, FILE_PAGES * PAGE, PROT_NONE, 0);
+	to = mremap(f->mem, FILE_PAGES * PAGE, FILE_PAGES * PAGE,
+		    MREMAP_MAYMOVE | MREMAP_FIXED, room);
+	ASSERT_EQ(room, to);
+	f->mem = to;
+	EXPECT_TRUE(warm(f->mem, 0));
+	ASSERT_EQ(0, munmap(f->mem + 5 * PAGE, PAGE));
+	EXPECT_TRUE(warm(f->mem, 0));
+	ASSERT_EQ(0, mprotect(f->mem + 11 * PAGE, PAGE, PROT_READ));
+	EXPECT_TRUE(warm(f->mem, 0));
+}
+
+/* Headers that say where the code is are of no importance for a table. */
+static const char *exec_path;
+
+/* Runs instead of the tests in a program that a test has started. */
+__attribute__((constructor)) static void child_of_exec(void)
+{
+	struct code_file f;
+
+	exec_path = getenv("TABLE_TEST_FILE");
+	if (!exec_path)
+		return;
+	alarm(60);
+	snprintf(f.path, sizeof(f.path), "%s", exec_path);
+	_exit(!file_map(&f) + 2 * !warm(f.mem, 0));
+}
+
+TEST_F(life, program_that_was_executed_has_the_tables_of_its_files)
+{
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	pid = fork();
+	if (!pid) {
+		if (!warm(self->file.mem, 0))
+			_exit(10);
+		setenv("TABLE_TEST_FILE", self->file.path, 1);
+		execl("/proc/self/exe", "table_life_test", NULL);
+		_exit(11);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+static void *thread_walks(void *arg)
+{
+	return (void *)(long)!warm(arg, 0);
+}
+
+TEST_F(life, threads_share_what_is_known)
+{
+	pthread_t thread;
+	void *ret;
+
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, thread_walks, self->file.mem));
+	ASSERT_EQ(0, pthread_join(thread, &ret));
+	EXPECT_EQ(0, (long)ret);
+	EXPECT_TRUE(warm(self->file.mem, 0));
+}
+
+/* ------------------------------------------------------------------------ */
+/* The vDSO								      */
+
+TEST_F(life, vdso_can_have_a_table)
+{
+	const u8 *vdso = (const u8 *)getauxval(AT_SYSINFO_EHDR);
+	struct code_file *f = &self->file;
+	struct table *t = self->table;
+	struct stack s;
+	struct trace trace;
+	int nr, round;
+	u64 ips[3];
+
+	if (!vdso)
+		SKIP(return, "needs a vDSO");
+	table_start(t);
+	table_row(t, 0, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, 0x7ff, rule_cfa(RSP, 24));
+	table_row(t, 0x800, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_end(t, PAGE);
+	nr = dev_make_table(self->fd, t);
+	ASSERT_LT(0, nr);
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_TRUE(plain_stack(&s, f->mem));
+	ips[0] = (unsigned long)f->mem + AT_MIDDLE;
+	ips[1] = (unsigned long)vdso + 0x800;
+	s.words[0] = ips[1];
+	ips[2] = (unsigned long)f->mem + PLAIN_OUTER;
+	s.words[3] = ips[2];
+	for (round = 0; round < 2; round++) {
+		u64 by_fp[] = { ips[0], ips[1], (unsigned long)f->mem + PLAIN_FP };
+
+		table_walk(&s, &trace);
+		EXPECT_TRUE(is_trace(&trace, by_fp, 3, true));
+		ASSERT_EQ(0, attach_as(self->fd, nr, getpid(), vdso + 0x123, NULL));
+		table_walk(&s, &trace);
+		EXPECT_TRUE(is_trace(&trace, ips, 3, true));
+		table_walk(&s, &trace);
+		EXPECT_TRUE(is_trace(&trace, ips, 3, true));
+		EXPECT_EQ(-EEXIST, attach_as(self->fd, nr, getpid(), vdso, NULL));
+		ASSERT_EQ(0, dev_drop(self->fd, nr));
+		nr = dev_make_table(self->fd, t);
+	}
+	stack_end(&s);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Memory of a process							      */
+
+#define CODE_SIZE	(FILE_PAGES * PAGE)
+
+static u8 *make_memory(void)
+{
+	u8 *mem = map_anon(0, CODE_SIZE, PROT_CODE, 0);
+
+	if (mem != MAP_FAILED)
+		code_fill(mem, 0xcc);
+	return mem;
+}
+
+TEST_F(life, memory_can_have_a_table)
+{
+	u8 *mem = make_memory();
+
+	ASSERT_NE(MAP_FAILED, (void *)mem);
+	EXPECT_TRUE(walks_by_fp(mem));
+	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, CODE_SIZE, 0));
+	EXPECT_TRUE(warm(mem, 0));
+	ASSERT_EQ(0, dev_drop(self->fd, self->nr));
+	EXPECT_TRUE(walks_by_fp(mem));
+	plain_table(self->table, 5);
+	self->nr = dev_make_table(self->fd, self->table);
+	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, CODE_SIZE, 0));
+	EXPECT_TRUE(warm(mem, 5));
+	munmap(mem, CODE_SIZE);
+}
+
+/* What was noted before the device was open is looked at anew. */
+TEST_F(life, memory_of_a_process_that_was_walked_before_the_device_was_open)
+{
+	u8 *mem = make_memory();
+
+	close(self->fd);
+	EXPECT_TRUE(walks_by_fp(mem));
+	self->fd = dev_open();
+	self->nr = dev_make_table(self->fd, self->table);
+	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, CODE_SIZE, 0));
+	EXPECT_TRUE(warm(mem, 0));
+	munmap(mem, CODE_SIZE);
+}
+
+/* A part of the table, for a part of the mapping */
+TEST_F(life, memory_has_the_part_of_the_table_that_was_asked_for)
+{
+	u8 *mem = map_anon(0, 4 * CODE_SIZE, PROT_CODE, 0);
+	struct code_file *f = &self->file;
+	struct stack s;
+	struct trace t;
+	u64 ips[3];
+
+	ASSERT_NE(MAP_FAILED, (void *)mem);
+	/* Bytes 8 * PAGE to 10 * PAGE of the table are at page 17 of the memory. */
+	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem + 17 * PAGE,
+				   2 * PAGE, 8 * PAGE));
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_TRUE(plain_stack(&s, f->mem));
+	ips[0] = (unsigned long)f->mem + AT_MIDDLE;
+	ips[1] = (unsigned long)mem + 17 * PAGE + PAGE;
+	s.words[0] = ips[1];
+	ips[2] = (unsigned long)mem + 19 * PAGE;
+	s.words[64] = ips[2];
+	table_walk(&s, &t);
+	EXPECT_TRUE(is_trace(&t, ips, 3, true));
+	/* One byte before it, and one after it, are not covered. */
+	s.regs[RBP] = (unsigned long)&s.words[256];
+	ips[1] = (unsigned long)mem + 17 * PAGE;
+	s.words[0] = ips[1];
+	ips[2] = (unsigned long)f->mem + PLAIN_FP;
+	table_walk(&s, &t);
+	EXPECT_TRUE(is_trace(&t, ips, 3, true));
+	ips[1] = (unsigned long)mem + 19 * PAGE + 1;
+	s.words[0] = ips[1];
+	table_walk(&s, &t);
+	EXPECT_TRUE(is_trace(&t, ips, 3, true));
+	/* It is still there. */
+	ips[1] = (unsigned long)mem + 17 * PAGE + PAGE;
+	s.words[0] = ips[1];
+	ips[2] = (unsigned long)mem + 19 * PAGE;
+	table_walk(&s, &t);
+	EXPECT_TRUE(is_trace(&t, ips, 3, true));
+	stack_end(&s);
+	munmap(mem, 4 * CODE_SIZE);
+}
+
+/* Walks through the rest of the mapping, in whatever order */
+TEST_F(life, walks_through_memory_beside_it_leave_the_table)
+{
+	u8 *mem = map_anon(0, 2 * CODE_SIZE, PROT_CODE, 0);
+
+	ASSERT_NE(MAP_FAILED, (void *)mem);
+	code_fill(mem, 0xcc);
+	code_fill(mem + CODE_SIZE, 0xcc);
+	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem + CODE_SIZE,
+				   CODE_SIZE, 0));
+	EXPECT_TRUE(warm(mem + CODE_SIZE, 0));
+	EXPECT_TRUE(walks_by_fp(mem));
+	EXPECT_TRUE(walks_by_fp(mem));
+	EXPECT_TRUE(warm(mem + CODE_SIZE, 0));
+	EXPECT_TRUE(walks_by_fp(mem));
+	munmap(mem, 2 * CODE_SIZE);
+}
+
+/* More code than is remembered makes room for itself. */
+TEST_F(life, very_many_mappings_leave_the_table)
+{
+	u8 *mem, *many;
+	int i;
+
+	/* Those with the lowest addresses are the first to go. */
+	mem = map_anon(0x10000000, CODE_SIZE, PROT_CODE, MAP_FIXED_NOREPLACE);
+	ASSERT_EQ(0x10000000, (unsigned long)mem);
+	code_fill(mem, 0xcc);
+	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, CODE_SIZE, 0));
+	EXPECT_TRUE(warm(mem, 0));
+	for (i = 0; i < 1200; i++) {
+		many = map_anon(0, CODE_SIZE, PROT_CODE, 0);
+		ASSERT_NE(MAP_FAILED, (void *)many);
+		code_fill(many, 0xcc);
+		/* So that it does not become one with the next */
+		ASSERT_EQ(0, mprotect(many, PAGE, PROT_READ));
+		ASSERT_EQ(0, madvise(many, PAGE, MADV_DONTFORK));
+		ASSERT_TRUE(walks_by_fp(many));
+	}
+	EXPECT_TRUE(warm(mem, 0));
+	munmap(mem, CODE_SIZE);
+}
+
+enum ending { UNMAP, UNMAP_A_PART, MAP_OVER, MAP_OVER_A_PART, MOVE };
+
+TEST_F(life, memory_has_its_table_until_it_is_unmapped)
+{
+	enum ending ending;
+
+	for (ending = UNMAP; ending <= MOVE; ending++) {
+		u8 *mem = make_memory(), *to;
+
+		ASSERT_NE(MAP_FAILED, (void *)mem);
+		ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem,
+					   CODE_SIZE, 0));
+		EXPECT_TRUE(warm(mem, 0));
+		/* None of these is an end. */
+		ASSERT_EQ(0, mprotect(mem, CODE_SIZE, PROT_READ));
+		ASSERT_EQ(0, mprotect(mem, CODE_SIZE, PROT_CODE));
+		ASSERT_EQ(0, madvise(mem + 15 * PAGE, PAGE, MADV_DONTNEED));
+		EXPECT_TRUE(warm(mem, 0));
+
+		to = mem;
+		switch (ending) {
+		case UNMAP:
+			ASSERT_EQ(0, munmap(mem, CODE_SIZE));
+			break;
+		case UNMAP_A_PART:
+			ASSERT_EQ(0, munmap(mem + CODE_SIZE - PAGE, PAGE));
+			break;
+		case MAP_OVER:
+			ASSERT_TRUE(map_over((unsigned long)mem, CODE_SIZE, PROT_CODE));
+			break;
+		case MAP_OVER_A_PART:
+			ASSERT_TRUE(map_over((unsigned long)mem + 14 * PAGE, PAGE,
+					     PROT_CODE));
+			break;
+		case MOVE:
+			to = map_anon(0, CODE_SIZE, PROT_NONE, 0);
+			ASSERT_EQ(to, mremap(mem, CODE_SIZE, CODE_SIZE,
+					     MREMAP_MAYMOVE | MREMAP_FIXED, to));
+			break;
+		}
+		if (ending != MOVE && ending != MAP_OVER_A_PART &&
+		    ending != UNMAP_A_PART)
+			ASSERT_TRUE(map_over((unsigned long)mem, CODE_SIZE, PROT_CODE));
+		if (ending != UNMAP_A_PART)
+			code_fill(to, 0xcc);
+		EXPECT_TRUE(walks_by_fp(to)) {
+			TH_LOG("ending %d", ending);
+		}
+		munmap(to, CODE_SIZE);
+	}
+}
+
+/* It is in another process, even though that has the same code. */
+TEST_F(life, memory_of_a_forked_child_has_no_table)
+{
+	u8 *mem = make_memory();
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, CODE_SIZE, 0));
+	EXPECT_TRUE(warm(mem, 0));
+	pid = fork();
+	if (!pid) {
+		alarm(60);
+		_exit(!walks_by_fp(mem));
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_TRUE(warm(mem, 0));
+	munmap(mem, CODE_SIZE);
+}
+
+/* Two recordings at once, as with files */
+TEST_F(life, memory_can_have_tables_of_two_descriptors)
+{
+	u8 *mem = make_memory();
+	int fd = dev_open(), nr;
+
+	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, CODE_SIZE, 0));
+	plain_table(self->table, 2);
+	nr = dev_make_table(fd, self->table);
+	EXPECT_EQ(0, memory_attach(fd, nr, getpid(), mem, CODE_SIZE, 0));
+	EXPECT_TRUE(warm(mem, 0));
+	EXPECT_EQ(0, dev_drop(self->fd, self->nr));
+	EXPECT_TRUE(warm(mem, 2));
+	close(fd);
+	EXPECT_TRUE(walks_by_fp(mem));
+	munmap(mem, CODE_SIZE);
+}
+
+/* What is attached to memory that is gone is forgotten, sooner or later. */
+TEST_F(life, memory_that_comes_and_goes_leaves_nothing)
+{
+	int i;
+
+	for (i = 0; i < 1000; i++) {
+		u8 *mem = map_anon(0, PAGE, PROT_CODE, 0);
+
+		ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, PAGE, 0));
+		munmap(mem, PAGE);
+	}
+	EXPECT_GE(100, dev_info(self->fd, "attached"));
+}
+
+/* ------------------------------------------------------------------------ */
+/* Which one counts							      */
+
+/* Tables that prctl() added come first, for code of a file as well. */
+TEST_F(life, added_sframe_table_comes_before_the_table_for_the_file)
+{
+	struct code_file *f = &self->file;
+	unsigned long text = (unsigned long)f->mem;
+	u8 *table = map_anon(0, PAGE, PROT_READ | PROT_WRITE, 0);
+	u64 ips[] = { text + AT_MIDDLE, text + PLAIN_CALLER + 48, text + PLAIN_OUTER };
+	struct stack s;
+	struct trace t;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	EXPECT_TRUE(warm(f->mem, 0));
+	sframe_build_init(&build, 3, true, (unsigned long)table);
+	/* As table 3 has it */
+	sframe_build_func(&build, text + CALL_MIDDLE, 16, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 32);
+	ASSERT_LT(0, sframe_build_finish(&build));
+	memcpy(table, build.mem, PAGE);
+	ASSERT_EQ(0, add_table((unsigned long)table, (unsigned long)table + PAGE,
+			       text, text + 7 * PAGE));
+	ASSERT_TRUE(plain_stack(&s, f->mem));
+	table_walk(&s, &t);
+	EXPECT_TRUE(is_trace(&t, ips, 3, true));
+	stack_end(&s);
+	ASSERT_EQ(0, remove_table((unsigned long)table));
+	EXPECT_TRUE(warm(f->mem, 0));
+	munmap(table, PAGE);
+}
+
+TEST_F(life, memory_with_an_added_sframe_table_is_taken)
+{
+	struct area a;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_TRUE(area_make(&a, 3, true, true));
+	ASSERT_EQ(0, area_add(&a));
+	EXPECT_EQ(-EEXIST, memory_attach(self->fd, self->nr, getpid(),
+					 (void *)(a.text & -PAGE), PAGE, 0));
+	EXPECT_TRUE(is_exact(&a.code));
+	ASSERT_EQ(0, remove_table(a.table));
+	EXPECT_EQ(0, memory_attach(self->fd, self->nr, getpid(),
+				   (void *)(a.text & -PAGE), PAGE, 0));
+	/* The program knows better what its code is. */
+	EXPECT_EQ(0, area_add(&a));
+	EXPECT_TRUE(is_exact(&a.code));
+	remove_table(a.table);
+	munmap(a.mem, AREA_SIZE);
+}
+
+/* The file's own table comes before; what it does not have is looked for here. */
+TEST_F(life, sframe_section_of_the_file_comes_before_the_table_for_it)
+{
+	struct table *t = self->table;
+	uint64_t ips[MAX_IPS];
+	struct image image;
+	/* What comes after all functions of the text is in the table for the file. */
+	u64 words[4] = { };
+	struct stat st;
+	int nr, fd, i;
+	u8 *copy;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_TRUE(image_make(&image, 3, true));
+	/* In a file that nobody can write to */
+	fd = open(test_path("image"), O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+	copy = malloc(FILE_SIZE);
+	memcpy(copy, image.file, FILE_SIZE);
+	ASSERT_EQ(FILE_SIZE, write(fd, copy, FILE_SIZE));
+	free(copy);
+	close(fd);
+	munmap(image.file, FILE_SIZE);
+	close(image.fd);
+	image.fd = open(test_path("image"), O_RDONLY | O_CLOEXEC);
+	ASSERT_TRUE(image_map(&image));
+	ASSERT_EQ(0, fstat(image.fd, &st));
+	EXPECT_TRUE(is_exact(&image.code));
+
+	/* All of it is unknown. */
+	table_start(t);
+	table_row(t, 0, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_end(t, FILE_SIZE);
+	nr = dev_make_table(self->fd, t);
+	ASSERT_LT(0, nr);
+	ASSERT_EQ(0, attach_as(self->fd, nr, getpid(), (void *)image.code.addr, &st));
+	EXPECT_TRUE(is_exact(&image.code));
+	EXPECT_TRUE(is_exact(&image.code));
+
+	/* framed_syscall() is in no table: by frame pointer to this place. */
+	words[0] = (unsigned long)&words[2];
+	words[1] = (image.code.addr & -PAGE) + PAGE - 8;
+	words[3] = (unsigned long)call_code_ip;
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(2, stack_of_words(words, ips));
+		EXPECT_EQ(words[1], ips[1]);
+	}
+	ASSERT_EQ(0, dev_drop(self->fd, nr));
+	EXPECT_EQ(3, stack_of_words(words, ips));
+	EXPECT_EQ(words[3], ips[2]);
+	EXPECT_TRUE(is_exact(&image.code));
+	close(image.fd);
+	unlink(test_path("image"));
+}
+
+TEST_HARNESS_MAIN

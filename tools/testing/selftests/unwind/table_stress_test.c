@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tables for files under load: they come and go, are made up of random bytes, and
+ * their files and memory change, while all CPUs walk stacks. Each walk has the frames
+ * of one of the tables, or those without. If the table goes in the middle of it, the
+ * rest of the walk is by another one, or without.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+
+#include "table_lib.h"
+#include "unwind_harness.h"
+
+/* How long each test goes on */
+#define SECONDS		4
+#define MAX_WALKERS	8
+
+/**
+ * struct walker - A thread that walks
+ * @thread:	The thread
+ * @mem:	Code
+ * @stop:	The end
+ * @random:	The stack is made of random words; frames are not looked at
+ * @by_fp:	Walks without a table
+ * @by_table:	Walks by each of the tables
+ * @mixed:	Walks that began with a table, and went on without
+ * @lost:	Walks without a record
+ * @other:	Other walks
+ */
+struct walker {
+	pthread_t thread;
+	const u8 *mem;
+	const int *stop;
+	bool random;
+	unsigned long by_fp;
+	unsigned long by_table[PLAIN_NR];
+	unsigned long mixed;
+	unsigned long lost;
+	unsigned long other;
+};
+
+FIXTURE(storm)
+{
+	struct code_file file;
+	struct walker walkers[MAX_WALKERS];
+	struct table *table;
+	int nr_walkers;
+	int stop;
+	bool ready;
+};
+
+FIXTURE_SETUP(storm)
+{
+	self->ready = false;
+	if (must_skip(_metadata, need_tables()))
+		return;
+	ASSERT_TRUE(file_make(&self->file, test_path("storm"), 0xcc));
+	self->table = calloc(1, sizeof(*self->table));
+	ASSERT_NE(NULL, self->table);
+	self->nr_walkers = sysconf(_SC_NPROCESSORS_ONLN);
+	if (self->nr_walkers > MAX_WALKERS)
+		self->nr_walkers = MAX_WALKERS;
+	self->ready = true;
+}
+
+FIXTURE_TEARDOWN(storm)
+{
+	if (!self->ready)
+		return;
+	free(self->table);
+	file_end(&self->file);
+	rmdir(test_dir());
+}
+
+/* Quietly: which table has this walk been made by? -1 if it was none. */
+static int table_of(const struct trace *t, const u8 *mem)
+{
+	unsigned long at = (unsigned long)mem, n;
+
+	if (t->nr != 3 || !t->outermost || t->ips[2] != at + PLAIN_OUTER)
+		return -1;
+	n = (t->ips[1] - at - PLAIN_CALLER) / 16;
+	return n < PLAIN_NR && t->ips[1] == at + PLAIN_CALLER + 16 * n ? (int)n : -1;
+}
+
+/* A table for the topmost frame or two, and then none */
+static bool is_mixed(const struct trace *t, const u8 *mem)
+{
+	unsigned long at = (unsigned long)mem;
+	struct trace start = *t;
+
+	if (t->nr < 2 || t->nr > 4)
+		return false;
+	start.nr = 3;
+	start.ips[2] = at + PLAIN_OUTER;
+	start.outermost = true;
+	if (table_of(&start, mem) < 0)
+		return false;
+	return t->nr == 2 || t->ips[2] == at + PLAIN_OUTER || t->ips[2] == at + PLAIN_FP;
+}
+
+static void count(struct walker *w, const struct trace *t)
+{
+	unsigned long at = (unsigned long)w->mem;
+	int n = table_of(t, w->mem);
+
+	if (n >= 0) {
+		w->by_table[n]++;
+	} else if (t->nr == 2 && t->outermost && t->ips[1] == at + PLAIN_FP) {
+		w->by_fp++;
+	} else if (t->nr < 0) {
+		w->lost++;
+	} else if (is_mixed(t, w->mem)) {
+		w->mixed++;
+	} else {
+		w->other++;
+		is_by_fp(t, w->mem);
+	}
+}
+
+/* Words that may be anything: addresses of the code, or of the stack, or none */
+static void fill_random(struct stack *s, const u8 *mem, unsigned int *seed)
+{
+	int i;
+
+	for (i = 0; i < 512; i++) {
+		unsigned int r = rand_r(seed);
+
+		switch (r % 4) {
+		case 0:
+			s->words[i] = (unsigned long)mem + r / 4 % (FILE_PAGES * PAGE);
+			break;
+		case 1:
+			s->words[i] = (unsigned long)&s->words[r / 4 % STACK_WORDS];
+			break;
+		case 2:
+			s->words[i] = (u64)r << 32 | rand_r(seed);
+			break;
+		default:
+			s->words[i] = (s64)(r % 64) - 32;
+		}
+	}
+	for (i = 0; i < 16; i++) {
+		if (i != RAX && i != RSP)
+			s->regs[i] = s->words[i];
+	}
+}
+
+static void *walk(void *arg)
+{
+	struct walker *w = arg;
+	unsigned int seed = (unsigned long)w;
+	struct stack s;
+	struct trace t;
+
+	if (!plain_stack(&s, w->mem) || !table_ring_open())
+		return arg;
+	while (!get_flag(w->stop)) {
+		if (w->random)
+			fill_random(&s, w->mem, &seed);
+		table_walk(&s, &t);
+		if (w->random)
+			w->by_fp++;
+		else
+			count(w, &t);
+	}
+	up_close(&table_ring);
+	stack_end(&s);
+	return NULL;
+}
+
+static bool start_walkers(struct _test_data_storm *self, const u8 *mem, bool random)
+{
+	int i;
+
+	self->stop = 0;
+	for (i = 0; i < self->nr_walkers; i++) {
+		self->walkers[i] = (struct walker){
+			.mem = mem, .stop = &self->stop, .random = random,
+		};
+		if (pthread_create(&self->walkers[i].thread, NULL, walk,
+				   &self->walkers[i]))
+			return false;
+	}
+	return true;
+}
+
+/* Returns the sum of all; a walk of which there is no record is counted. */
+static struct walker stop_walkers(struct _test_data_storm *self)
+{
+	struct walker sum = { };
+	void *ret;
+	int i, n;
+
+	set_flag(&self->stop, 1);
+	for (i = 0; i < self->nr_walkers; i++) {
+		struct walker *w = &self->walkers[i];
+
+		if (pthread_join(w->thread, &ret) || ret)
+			sum.other++;
+		sum.by_fp += w->by_fp;
+		sum.lost += w->lost;
+		sum.mixed += w->mixed;
+		sum.other += w->other;
+		for (n = 0; n < PLAIN_NR; n++)
+			sum.by_table[n] += w->by_table[n];
+	}
+	return sum;
+}
+
+static bool time_is_up(time_t start)
+{
+	return time(NULL) - start >= SECONDS;
+}
+
+static void tell(const struct walker *sum)
+{
+	fprintf(stderr, "# walks: %lu by frame pointer, %lu %lu %lu %lu by tables, %lu mixed\n",
+		sum->by_fp, sum->by_table[0], sum->by_table[1], sum->by_table[2],
+		sum->by_table[3], sum->mixed);
+}
+
+TEST_F(storm, tables_that_are_attached_and_dropped)
+{
+	time_t start = time(NULL);
+	unsigned long rounds = 0;
+	struct walker sum;
+	int fd = dev_open();
+
+	ASSERT_LE(0, fd);
+	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
+	while (!time_is_up(start)) {
+		int nr;
+
+		plain_table(self->table, rounds++ % 4);
+		nr = file_use(fd, self->table, &self->file);
+		EXPECT_LT(0, nr);
+		if (rounds % 3)
+			usleep(2000);
+		EXPECT_EQ(0, dev_drop(fd, nr));
+		if (rounds % 5 == 0)
+			usleep(1000);
+	}
+	sum = stop_walkers(self);
+	tell(&sum);
+	EXPECT_EQ(0, sum.other);
+	EXPECT_EQ(0, sum.lost);
+	EXPECT_LT(0, sum.by_table[0] + sum.by_table[1]);
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	EXPECT_EQ(0, dev_info(fd, "attached"));
+	close(fd);
+}
+
+/* One is always there: the walk finds it, or the one before. */
+TEST_F(storm, tables_that_take_over_from_each_other)
+{
+	time_t start = time(NULL);
+	unsigned long rounds = 0;
+	int fds[2] = { -1, -1 };
+	struct walker sum;
+
+	plain_table(self->table, 0);
+	fds[0] = dev_open();
+	ASSERT_LT(0, file_use(fds[0], self->table, &self->file));
+	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
+	while (!time_is_up(start)) {
+		int new = ++rounds % 2;
+
+		fds[new] = dev_open();
+		plain_table(self->table, rounds % 4);
+		EXPECT_LT(0, file_use(fds[new], self->table, &self->file));
+		close(fds[!new]);
+	}
+	sum = stop_walkers(self);
+	tell(&sum);
+	EXPECT_EQ(0, sum.other);
+	EXPECT_EQ(0, sum.lost);
+	EXPECT_EQ(0, sum.by_fp);
+	EXPECT_EQ(0, sum.mixed);
+	EXPECT_LT(0, sum.by_table[0]);
+	close(fds[rounds % 2]);
+}
+
+TEST_F(storm, device_that_is_opened_and_closed)
+{
+	time_t start = time(NULL);
+	unsigned long rounds = 0;
+	struct walker sum;
+
+	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
+	while (!time_is_up(start)) {
+		int fd = dev_open();
+
+		ASSERT_LE(0, fd);
+		plain_table(self->table, rounds++ % 4);
+		EXPECT_LT(0, file_use(fd, self->table, &self->file));
+		/* The last word is that of whoever has the table now. */
+		EXPECT_TRUE(walks_plain(self->file.mem, (rounds - 1) % 4));
+		close(fd);
+		EXPECT_TRUE(walks_by_fp(self->file.mem));
+	}
+	sum = stop_walkers(self);
+	tell(&sum);
+	EXPECT_EQ(0, sum.other);
+	EXPECT_EQ(0, sum.lost);
+	EXPECT_LT(0, sum.by_fp);
+}
+
+/* Code comes and goes at one address, while tables for it come and go. */
+static void *churn_mappings(void *arg)
+{
+	struct _test_data_storm *self = arg;
+	unsigned long addr = (unsigned long)self->file.mem + 11 * PAGE;
+	unsigned int n = 0;
+
+	while (!get_flag(&self->stop)) {
+		if (n++ % 2)
+			map_over(addr, PAGE, PROT_CODE);
+		else
+			file_map_at(self->file.path, addr, 8 * PAGE, PAGE);
+	}
+	return NULL;
+}
+
+TEST_F(storm, mappings_that_change_beside_the_code)
+{
+	time_t start = time(NULL);
+	unsigned long rounds = 0;
+	struct walker sum;
+	pthread_t churn;
+	int fd = dev_open();
+
+	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
+	ASSERT_EQ(0, pthread_create(&churn, NULL, churn_mappings, self));
+	while (!time_is_up(start)) {
+		int nr;
+
+		plain_table(self->table, rounds++ % 4);
+		nr = file_use(fd, self->table, &self->file);
+		EXPECT_LT(0, nr);
+		EXPECT_TRUE(walks_plain(self->file.mem, (rounds - 1) % 4));
+		EXPECT_EQ(0, dev_drop(fd, nr));
+	}
+	sum = stop_walkers(self);
+	pthread_join(churn, NULL);
+	tell(&sum);
+	EXPECT_EQ(0, sum.other);
+	EXPECT_EQ(0, sum.lost);
+	close(fd);
+}
+
+/* Files with tables come and go; their inodes are used again. */
+TEST_F(storm, files_that_are_made_and_deleted)
+{
+	time_t start = time(NULL);
+	struct code_file f;
+	struct walker sum;
+	int fd = dev_open(), nr;
+
+	plain_table(self->table, 1);
+	nr = file_use(fd, self->table, &self->file);
+	ASSERT_LT(0, nr);
+	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
+	while (!time_is_up(start)) {
+		ASSERT_TRUE(file_make(&f, test_path("gone"), 0xcc));
+		EXPECT_TRUE(walks_by_fp(f.mem));
+		EXPECT_EQ(0, file_attach(fd, nr, &f));
+		EXPECT_TRUE(walks_plain(f.mem, 1));
+		file_end(&f);
+		EXPECT_EQ(1, dev_info(fd, "attached"));
+	}
+	sum = stop_walkers(self);
+	tell(&sum);
+	EXPECT_EQ(0, sum.other);
+	EXPECT_EQ(0, sum.lost);
+	EXPECT_EQ(0, sum.by_fp);
+	EXPECT_EQ(0, sum.mixed);
+	close(fd);
+}
+
+static struct unwind_table_loc random_loc(unsigned int *seed, unsigned int allowed)
+{
+	struct unwind_table_loc loc = { };
+
+	do {
+		loc.where = rand_r(seed) % 6;
+	} while (!(allowed & 1 << loc.where));
+	if (loc.where == UNWIND_TABLE_REG || loc.where == UNWIND_TABLE_REG_DEREF)
+		loc.reg = rand_r(seed) % 16;
+	if (loc.where > UNWIND_TABLE_SAME)
+		loc.off = rand_r(seed) % 8 ? 8 * (int)(rand_r(seed) % 64) - 256 :
+					     (s32)((u32)rand_r(seed) * 2);
+	return loc;
+}
+
+static struct unwind_table_rule random_rule(unsigned int *seed)
+{
+	struct unwind_table_rule rule = { .kind = rand_r(seed) % 16 };
+
+	if (rule.kind < UNWIND_TABLE_CALLER)
+		return rule;
+	rule.kind = UNWIND_TABLE_CALLER;
+	rule.flags = rand_r(seed) % 4 ? 0 : rand_r(seed) % 4;
+	rule.cfa = random_loc(seed, 0x0c);
+	rule.ra = random_loc(seed, 0x2c);
+	rule.fp = random_loc(seed, 0x3e);
+	if (rule.cfa.where == UNWIND_TABLE_REG_DEREF)
+		rule.cfa_add = 8 * (int)(rand_r(seed) % 64) - 256;
+	return rule;
+}
+
+/* Rules that are in order as far as anybody can tell, and stacks of random words */
+TEST_F(storm, rules_that_make_no_sense)
+{
+	time_t start = time(NULL);
+	unsigned int seed = 1;
+	struct walker sum;
+	int fd = dev_open();
+
+	ASSERT_TRUE(start_walkers(self, self->file.mem, true));
+	while (!time_is_up(start)) {
+		u64 offset;
+		int nr;
+
+		table_start(self->table);
+		for (offset = 0; offset < FILE_PAGES * PAGE;
+		     offset += 1 + rand_r(&seed) % 200)
+			table_row(self->table, offset, random_rule(&seed));
+		table_end(self->table, FILE_PAGES * PAGE);
+		nr = file_use(fd, self->table, &self->file);
+		ASSERT_LT(0, nr);
+		usleep(5000);
+		ASSERT_EQ(0, dev_drop(fd, nr));
+	}
+	sum = stop_walkers(self);
+	fprintf(stderr, "# %lu walks\n", sum.by_fp);
+	EXPECT_EQ(0, sum.other);
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	close(fd);
+}
+
+/* What has a valid header, and is otherwise changed somewhere, or everywhere */
+TEST_F(storm, tables_of_random_bytes)
+{
+	unsigned long refused = 0, taken = 0;
+	time_t start = time(NULL);
+	unsigned int seed = 2;
+	u8 *data = malloc(TABLE_ROOM);
+	struct walker sum;
+	int fd = dev_open();
+
+	ASSERT_NE(NULL, data);
+	ASSERT_TRUE(start_walkers(self, self->file.mem, true));
+	while (!time_is_up(start)) {
+		unsigned int i, n, at = sizeof(struct unwind_table_header);
+		size_t len;
+		int nr;
+
+		plain_table(self->table, 0);
+		len = table_join(self->table, data);
+		n = rand_r(&seed) % 8 ? 1 + rand_r(&seed) % 3 : len;
+		for (i = 0; i < n; i++)
+			data[at + rand_r(&seed) % (len - at)] = rand_r(&seed);
+		nr = dev_make(fd, data, len);
+		if (nr < 0) {
+			EXPECT_EQ(-EINVAL, nr);
+			refused++;
+			continue;
+		}
+		taken++;
+		EXPECT_EQ(0, file_attach(fd, nr, &self->file));
+		usleep(500);
+		EXPECT_EQ(0, dev_drop(fd, nr));
+	}
+	sum = stop_walkers(self);
+	fprintf(stderr, "# %lu tables refused, %lu taken, %lu walks\n", refused, taken,
+		sum.by_fp);
+	EXPECT_EQ(0, sum.other);
+	EXPECT_LT(0, refused);
+	EXPECT_LT(0, taken);
+	EXPECT_EQ(0, dev_info(fd, "tables"));
+	free(data);
+	close(fd);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Samples of all CPUs							      */
+
+static bool busy_open(struct up_ring *ring, int cpu)
+{
+	struct perf_event_attr attr;
+
+	up_attr_init(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK,
+		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+	attr.sample_period = 200000;
+	return !up_open_pages(ring, &attr, -1, cpu, -1, 64);
+}
+
+/* Processes that come, are sampled, and go, with files of their own */
+static void child_lives(unsigned int n)
+{
+	static struct table t;
+	struct code_file f;
+	int fd, nr, i;
+
+	alarm(60);
+	if (!file_make(&f, test_path("child"), n))
+		_exit(1);
+	fd = dev_open();
+	for (i = 0; i < 3; i++) {
+		plain_table(&t, n % 4);
+		nr = file_use(fd, &t, &f);
+		if (nr < 0 || !walks_plain(f.mem, n % 4) || dev_drop(fd, nr) ||
+		    !walks_by_fp(f.mem))
+			_exit(2);
+	}
+	if (file_use(fd, &t, &f) < 0)
+		_exit(3);
+	/* What is still attached then goes by itself, in whatever order. */
+	unlink(f.path);
+	rmdir(test_dir());
+	_exit(0);
+}
+
+TEST_F(storm, samples_of_all_cpus)
+{
+	struct up_ring rings[MAX_WALKERS];
+	unsigned long samples = 0, bad = 0;
+	time_t start = time(NULL);
+	unsigned int rounds = 0;
+	struct walker sum;
+	int i, fd = dev_open(), status;
+
+	for (i = 0; i < self->nr_walkers; i++) {
+		ASSERT_TRUE(busy_open(&rings[i], nth_cpu(i)));
+		up_enable(&rings[i]);
+	}
+	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
+	while (!time_is_up(start)) {
+		pid_t pid;
+		int nr;
+
+		plain_table(self->table, rounds++ % 4);
+		nr = file_use(fd, self->table, &self->file);
+		EXPECT_LT(0, nr);
+		pid = fork();
+		if (!pid)
+			child_lives(rounds);
+		EXPECT_EQ(pid, waitpid(pid, &status, 0));
+		EXPECT_EQ(0, status);
+		EXPECT_EQ(0, dev_drop(fd, nr));
+		for (i = 0; i < self->nr_walkers; i++) {
+			samples += up_drain(&rings[i]);
+			bad += up_count_bad(&rings[i]);
+			up_forget(&rings[i]);
+		}
+	}
+	sum = stop_walkers(self);
+	for (i = 0; i < self->nr_walkers; i++)
+		up_close(&rings[i]);
+	tell(&sum);
+	fprintf(stderr, "# %lu samples and records, %u processes\n", samples, rounds);
+	EXPECT_LT(0, samples);
+	EXPECT_EQ(0, bad);
+	EXPECT_EQ(0, sum.other);
+	EXPECT_EQ(0, sum.lost);
+	close(fd);
+}
+
+TEST_HARNESS_MAIN

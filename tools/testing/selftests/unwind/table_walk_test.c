@@ -1,0 +1,840 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Walks by tables for files: each kind of rule in a topmost frame and in a caller,
+ * where rules begin and end, and what perf says of a walk that is complete. The
+ * stacks are made up, and their frames known.
+ */
+#include <sys/auxv.h>
+
+#include "table_lib.h"
+#include "unwind_harness.h"
+
+/* Return addresses: of the rule under test, and of what follows */
+#define AT_CALLER	(8 * PAGE + 0x10)
+#define AT_CALLER_2	(9 * PAGE + 0x20)
+#define AT_OUTER	(12 * PAGE + 0x30)
+
+FIXTURE(walk)
+{
+	struct code_file file;
+	struct stack s;
+	struct trace t;
+	struct table *table;
+	int fd;
+	int nr;
+};
+
+FIXTURE_SETUP(walk)
+{
+	self->fd = -1;
+	if (must_skip(_metadata, need_tables()))
+		return;
+	ASSERT_TRUE(file_make(&self->file, test_path("walk"), 0xcc));
+	ASSERT_TRUE(stack_start(&self->s, self->file.mem + CALL_MIDDLE));
+	self->table = calloc(1, sizeof(*self->table));
+	ASSERT_NE(NULL, self->table);
+	self->fd = dev_open();
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN(walk)
+{
+	if (self->fd < 0)
+		return;
+	close(self->fd);
+	stack_end(&self->s);
+	free(self->table);
+	file_end(&self->file);
+	rmdir(test_dir());
+}
+
+/*
+ * A table with these rules for AT_MIDDLE and for the two callers; what is after
+ * them is outermost, and all else unknown.
+ */
+static bool use_rules(struct _test_data_walk *self, struct unwind_table_rule top,
+		      struct unwind_table_rule caller,
+		      struct unwind_table_rule caller_2)
+{
+	struct table *t = self->table;
+
+	if (self->nr > 0)
+		dev_drop(self->fd, self->nr);
+	table_start(t);
+	table_row(t, PAGE, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, AT_MIDDLE, top);
+	table_row(t, AT_MIDDLE + 1, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, AT_CALLER - 1, caller);
+	table_row(t, AT_CALLER, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, AT_CALLER_2 - 1, caller_2);
+	table_row(t, AT_CALLER_2, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, 12 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(t, FILE_PAGES * PAGE);
+	self->nr = file_use(self->fd, t, &self->file);
+	if (self->nr < 0)
+		fprintf(stderr, "# the table is refused: %d\n", self->nr);
+	return self->nr > 0;
+}
+
+static u64 at(struct _test_data_walk *self, u64 offset)
+{
+	return (unsigned long)self->file.mem + offset;
+}
+
+/*
+ * Walk it twice, since then more is known. The frames are AT_MIDDLE, @nr others,
+ * and no more.
+ */
+static bool walks_as(struct _test_data_walk *self, const u64 *offsets, int nr,
+		     bool outermost)
+{
+	u64 ips[16];
+	int i;
+
+	ips[0] = self->s.ip + 2;
+	for (i = 0; i < nr; i++)
+		ips[i + 1] = at(self, offsets[i]);
+	for (i = 0; i < 2; i++) {
+		table_walk(&self->s, &self->t);
+		if (!is_trace(&self->t, ips, nr + 1, outermost))
+			return false;
+	}
+	return true;
+}
+
+#define FRAMES(outermost, ...)						\
+	walks_as(self, (const u64[]){ __VA_ARGS__ },			\
+		 sizeof((const u64[]){ __VA_ARGS__ }) / 8, outermost)
+
+#define UNKNOWN		rule_of(UNWIND_TABLE_UNKNOWN)
+#define SLOT(nr)	((unsigned long)&self->s.words[nr])
+
+/* ------------------------------------------------------------------------ */
+/* Ordinary rules							      */
+
+TEST_F(walk, rules_by_the_stack_pointer)
+{
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 16), rule_cfa(RSP, 32),
+			      rule_cfa(RSP, 8)));
+	self->s.words[1] = at(self, AT_CALLER);
+	self->s.words[5] = at(self, AT_CALLER_2);
+	self->s.words[6] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+TEST_F(walk, rules_by_the_frame_pointer)
+{
+	ASSERT_TRUE(use_rules(self, rule_saved(RBP, 16, -16), rule_cfa(RBP, 24),
+			      rule_saved(RBP, 48, -24)));
+	self->s.regs[RBP] = SLOT(4);
+	self->s.words[4] = SLOT(7);
+	self->s.words[5] = at(self, AT_CALLER);
+	self->s.words[9] = at(self, AT_CALLER_2);
+	/* The frame pointer is the same. */
+	self->s.words[12] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+TEST_F(walk, frame_pointer_is_found_where_the_rule_says)
+{
+	ASSERT_TRUE(use_rules(self, rule_saved(RSP, 64, -2048 + 2000),
+			      rule_saved(RSP, 2064, -2048), rule_cfa(RBP, 16)));
+	/* CFA is word 8, and then word 266. */
+	self->s.words[7] = at(self, AT_CALLER);
+	self->s.words[2] = 0;
+	self->s.words[265] = at(self, AT_CALLER_2);
+	self->s.words[10] = SLOT(270);
+	self->s.words[271] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+/* More than are looked at in one go, so the way in and out of that is passed. */
+TEST_F(walk, stack_of_hundred_frames_is_complete)
+{
+	int n = 120, i;
+	u64 ips[122];
+
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_cfa(RSP, 8),
+			      rule_saved(RSP, 24, -16)));
+	ips[0] = at(self, AT_MIDDLE);
+	ips[1] = at(self, AT_CALLER);
+	self->s.words[0] = ips[1];
+	for (i = 2; i < n; i++) {
+		ips[i] = at(self, AT_CALLER_2);
+		self->s.words[1 + 3 * (i - 2)] = ips[i];
+	}
+	self->s.words[1] = at(self, AT_CALLER_2);
+	/* From word 2 on, each frame has three words. */
+	for (i = 3; i < n; i++)
+		self->s.words[2 + 3 * (i - 3) + 2] = at(self, AT_CALLER_2);
+	ips[n] = at(self, AT_OUTER);
+	self->s.words[2 + 3 * (n - 3) + 2] = ips[n];
+	for (i = 0; i < 3; i++) {
+		table_walk(&self->s, &self->t);
+		EXPECT_TRUE(is_trace(&self->t, ips, n + 1, true));
+	}
+}
+
+/* ------------------------------------------------------------------------ */
+/* Other places								      */
+
+/* CFA is what is at @reg + @off, and @add more. */
+static struct unwind_table_rule rule_deref(unsigned int reg, s32 off, s32 add)
+{
+	struct unwind_table_rule rule = rule_cfa(0, 0);
+
+	rule.cfa = LOC(REG_DEREF, reg, off);
+	rule.cfa_add = add;
+	return rule;
+}
+
+TEST_F(walk, cfa_in_memory)
+{
+	ASSERT_TRUE(use_rules(self, rule_deref(RSP, 24, 8), rule_deref(RSP, 8, -16),
+			      rule_deref(RBP, -8, 0)));
+	self->s.regs[RBP] = SLOT(30);
+	self->s.words[3] = SLOT(9);
+	self->s.words[9] = at(self, AT_CALLER);
+	/* SP is word 10. */
+	self->s.words[11] = SLOT(22);
+	self->s.words[19] = at(self, AT_CALLER_2);
+	/* SP is word 20, FP still word 30. */
+	self->s.words[29] = SLOT(41);
+	self->s.words[40] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+TEST_F(walk, cfa_in_memory_that_cannot_be_read_ends_the_walk)
+{
+	struct unwind_table_rule top = rule_deref(RBP, 0, 8);
+
+	ASSERT_TRUE(use_rules(self, top, UNKNOWN, UNKNOWN));
+	self->s.regs[RBP] = 0x1000;
+	EXPECT_TRUE(FRAMES(false));
+	self->s.regs[RBP] = -8;
+	EXPECT_TRUE(FRAMES(false));
+	self->s.regs[RBP] = 1ULL << 63 | SLOT(1);
+	EXPECT_TRUE(FRAMES(false));
+}
+
+/* But for RAX, which has the result, and RCX and R11, which the processor changes */
+TEST_F(walk, cfa_by_each_register_of_the_topmost_frame)
+{
+	static const unsigned int regs[] = {
+		RDX, RBX, RSI, RDI, RBP, RSP, R8, R9, R10, R12, R13, R14, R15
+	};
+	unsigned int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(regs); i++) {
+		ASSERT_TRUE(use_rules(self, rule_cfa(regs[i], 16),
+				      rule_cfa(RSP, 8), UNKNOWN));
+		for (j = 0; j < ARRAY_SIZE(regs); j++) {
+			if (regs[j] != RSP)
+				self->s.regs[regs[j]] = SLOT(4 + 4 * j);
+		}
+		memset(self->s.words, 0, 64 * 8);
+		j = regs[i] == RSP ? 0 : 4 + 4 * i;
+		self->s.words[j + 1] = at(self, AT_CALLER);
+		self->s.words[j + 2] = at(self, AT_OUTER);
+		EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER)) {
+			TH_LOG("register %u", regs[i]);
+		}
+	}
+}
+
+/* A caller's registers are not known, whatever they are in the topmost frame. */
+TEST_F(walk, cfa_by_another_register_in_a_caller_ends_the_walk)
+{
+	struct unwind_table_rule rules[] = {
+		rule_cfa(RBX, 8), rule_deref(RBX, 0, 0), rule_cfa(RSP, 8),
+		rule_cfa(RSP, 8), rule_cfa(RSP, 8), rule_cfa(RSP, 8),
+	};
+	unsigned int i;
+
+	rules[2].ra = LOC(REG, R12, 0);
+	rules[3].ra = LOC(REG_DEREF, R12, 0);
+	rules[4].fp = LOC(REG, R13, 0);
+	rules[5].fp = LOC(REG_DEREF, R13, 0);
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = at(self, AT_OUTER);
+	self->s.words[2] = SLOT(2);
+	self->s.regs[RBX] = SLOT(1);
+	self->s.regs[R12] = at(self, AT_OUTER);
+	self->s.regs[R13] = SLOT(1);
+	for (i = 0; i < ARRAY_SIZE(rules); i++) {
+		ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rules[i], UNKNOWN));
+		EXPECT_TRUE(FRAMES(false, AT_CALLER)) {
+			TH_LOG("rule %u", i);
+		}
+	}
+}
+
+TEST_F(walk, frame_pointer_of_each_kind)
+{
+	struct unwind_table_rule fp[] = {
+		rule_cfa(RSP, 8), rule_cfa(RSP, 8), rule_cfa(RSP, 8),
+		rule_cfa(RSP, 8), rule_cfa(RSP, 8),
+	};
+	unsigned int i;
+
+	/* CFA is word 1; all of these are word 20. */
+	fp[0].fp = LOC(CFA, 0, 19 * 8);
+	fp[1].fp = LOC(REG, RBX, -16);
+	fp[2].fp = LOC(REG_DEREF, R12, 8);
+	fp[3].fp = LOC(CFA_DEREF, 0, 8);
+	fp[4].fp = LOC(REG_DEREF, RBP, 0);
+	self->s.regs[RBX] = SLOT(22);
+	self->s.regs[R12] = SLOT(30);
+	self->s.regs[RBP] = SLOT(32);
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[2] = SLOT(20);
+	self->s.words[31] = SLOT(20);
+	self->s.words[32] = SLOT(20);
+	self->s.words[21] = at(self, AT_CALLER_2);
+	self->s.words[22] = at(self, AT_OUTER);
+	for (i = 0; i < ARRAY_SIZE(fp); i++) {
+		ASSERT_TRUE(use_rules(self, fp[i], rule_cfa(RBP, 16), rule_cfa(RSP, 8)));
+		EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER)) {
+			TH_LOG("rule %u", i);
+		}
+	}
+}
+
+TEST_F(walk, return_address_at_any_place_of_the_frame)
+{
+	struct unwind_table_rule rule = rule_cfa(RSP, 32);
+
+	/* CFA is word 4, and then word 8. */
+	rule.ra = LOC(CFA_DEREF, 0, -24);
+	ASSERT_TRUE(use_rules(self, rule, rule, rule_cfa(RSP, 8)));
+	self->s.words[1] = at(self, AT_CALLER);
+	self->s.words[5] = at(self, AT_CALLER_2);
+	self->s.words[8] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+
+	rule.ra = LOC(REG_DEREF, RSP, 8);
+	ASSERT_TRUE(use_rules(self, rule, rule, rule_cfa(RSP, 8)));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+/* As vfork() has it, which keeps its return address for the child to return, too */
+TEST_F(walk, return_address_in_a_register)
+{
+	struct unwind_table_rule rule = rule_cfa(RSP, 0);
+
+	rule.ra = LOC(REG, RDI, 0);
+	ASSERT_TRUE(use_rules(self, rule, rule_cfa(RSP, 16), UNKNOWN));
+	self->s.regs[RDI] = at(self, AT_CALLER);
+	self->s.words[1] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
+
+	/* The same without its help: this does not move the SP up. */
+	rule.ra = LOC(CFA_DEREF, 0, 0);
+	self->s.words[0] = at(self, AT_CALLER);
+	ASSERT_TRUE(use_rules(self, rule, rule_cfa(RSP, 16), UNKNOWN));
+	EXPECT_TRUE(FRAMES(false));
+}
+
+TEST_F(walk, stack_pointer_that_does_not_move_up_ends_the_walk_in_a_caller)
+{
+	struct unwind_table_rule rules[] = {
+		rule_cfa(RSP, 0), rule_cfa(RSP, -8), rule_cfa(RBP, 16), rule_cfa(RSP, 4),
+		rule_deref(RSP, 0, 0),
+	};
+	unsigned int i;
+
+	rules[0].ra = LOC(REG, RBP, 0);
+	self->s.words[4] = at(self, AT_CALLER);
+	self->s.words[2] = at(self, AT_OUTER);
+	self->s.words[3] = self->s.words[2];
+	self->s.words[5] = SLOT(5);
+	for (i = 0; i < ARRAY_SIZE(rules); i++) {
+		self->s.regs[RBP] = i ? SLOT(2) : at(self, AT_OUTER);
+		ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 40), rules[i], UNKNOWN));
+		EXPECT_TRUE(FRAMES(false, AT_CALLER)) {
+			TH_LOG("rule %u", i);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------------ */
+/* Ends									      */
+
+TEST_F(walk, outermost_frame_is_the_topmost_one)
+{
+	ASSERT_TRUE(use_rules(self, rule_of(UNWIND_TABLE_OUTERMOST), UNKNOWN, UNKNOWN));
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.regs[RBP] = SLOT(10);
+	self->s.words[11] = at(self, AT_CALLER);
+	EXPECT_TRUE(FRAMES(true));
+}
+
+TEST_F(walk, return_address_of_0_is_the_end)
+{
+	struct unwind_table_rule rule = rule_cfa(RSP, 8);
+
+	ASSERT_TRUE(use_rules(self, rule, rule, UNKNOWN));
+	self->s.words[0] = at(self, AT_CALLER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER));
+	/* The same with a rule that is not an ordinary one */
+	rule.fp = LOC(CFA, 0, 0);
+	ASSERT_TRUE(use_rules(self, rule, rule, UNKNOWN));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER));
+}
+
+TEST_F(walk, return_address_that_is_none_is_not_complete)
+{
+	struct unwind_table_rule rule = rule_cfa(RSP, 8);
+
+	ASSERT_TRUE(use_rules(self, rule, rule, UNKNOWN));
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = -4096ULL;
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
+	rule.fp = LOC(CFA, 0, 0);
+	ASSERT_TRUE(use_rules(self, rule, rule, UNKNOWN));
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
+}
+
+TEST_F(walk, unknown_code_ends_the_walk)
+{
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = at(self, AT_OUTER);
+	self->s.regs[RBP] = SLOT(10);
+	self->s.words[11] = at(self, AT_OUTER);
+	ASSERT_TRUE(use_rules(self, UNKNOWN, UNKNOWN, UNKNOWN));
+	EXPECT_TRUE(FRAMES(false));
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), UNKNOWN, UNKNOWN));
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
+}
+
+static struct unwind_table_rule rule_new_thread(void)
+{
+	struct unwind_table_rule rule = rule_cfa(RSP, 8);
+
+	rule.flags = UNWIND_TABLE_NEW_THREAD;
+	return rule;
+}
+
+/* Where clone() returns, 0 is what a new thread gets. */
+TEST_F(walk, new_thread_has_no_caller)
+{
+	ASSERT_EQ(0, getuid());
+	ASSERT_TRUE(use_rules(self, rule_new_thread(), rule_cfa(RSP, 8), UNKNOWN));
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = at(self, AT_OUTER);
+	/* getppid() */
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
+	self->s.regs[RAX] = SYS_getuid;
+	EXPECT_TRUE(FRAMES(true));
+}
+
+TEST_F(walk, caller_in_the_code_of_new_threads_is_none)
+{
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_new_thread(), UNKNOWN));
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = at(self, AT_OUTER);
+	self->s.regs[RAX] = SYS_getuid;
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
+}
+
+/* ------------------------------------------------------------------------ */
+/* Frames that signals made						      */
+
+static struct unwind_table_rule rule_signal(s32 off)
+{
+	struct unwind_table_rule rule = rule_cfa(RSP, off);
+
+	rule.flags = UNWIND_TABLE_SIGNAL;
+	return rule;
+}
+
+/* What it leads to is not after a call: the rule is that of the address itself. */
+TEST_F(walk, signal_frame_leads_to_code_that_was_interrupted)
+{
+	struct table *t = self->table;
+
+	table_start(t);
+	table_row(t, PAGE, rule_signal(8));
+	table_row(t, AT_CALLER - 1, UNKNOWN);
+	table_row(t, AT_CALLER, rule_cfa(RSP, 16));
+	table_row(t, 9 * PAGE, UNKNOWN);
+	table_row(t, AT_CALLER_2 - 1, rule_signal(24));
+	table_row(t, AT_CALLER_2, UNKNOWN);
+	table_row(t, AT_OUTER - 1, UNKNOWN);
+	table_row(t, AT_OUTER, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(t, FILE_PAGES * PAGE);
+	ASSERT_LT(0, file_use(self->fd, t, &self->file));
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[2] = at(self, AT_CALLER_2);
+	self->s.words[5] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+TEST_F(walk, registers_of_interrupted_code_are_not_those_of_the_topmost_frame)
+{
+	struct table *t = self->table;
+
+	table_start(t);
+	table_row(t, PAGE, rule_signal(8));
+	table_row(t, 8 * PAGE, rule_cfa(RBX, 16));
+	table_row(t, 9 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(t, FILE_PAGES * PAGE);
+	ASSERT_LT(0, file_use(self->fd, t, &self->file));
+	self->s.regs[RBX] = SLOT(8);
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[9] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
+}
+
+/* Nor is the result of a system call that of theirs. */
+TEST_F(walk, interrupted_code_is_no_new_thread)
+{
+	struct table *t = self->table;
+
+	ASSERT_EQ(0, getuid());
+	table_start(t);
+	table_row(t, PAGE, rule_signal(8));
+	table_row(t, 8 * PAGE, rule_new_thread());
+	table_row(t, 9 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(t, FILE_PAGES * PAGE);
+	ASSERT_LT(0, file_use(self->fd, t, &self->file));
+	self->s.regs[RAX] = SYS_getuid;
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
+}
+
+TEST_F(walk, number_of_signal_frames_is_bounded)
+{
+	struct unwind_table_rule rule = rule_signal(0);
+	struct table *t = self->table;
+
+	/* The SP stays where it is, so there would be no end. */
+	rule.ra = LOC(REG, RBP, 0);
+	table_start(t);
+	table_row(t, PAGE, rule);
+	table_end(t, FILE_PAGES * PAGE);
+	ASSERT_LT(0, file_use(self->fd, t, &self->file));
+	self->s.regs[RBP] = at(self, AT_CALLER);
+	table_walk(&self->s, &self->t);
+	EXPECT_EQ(17, self->t.nr);
+	EXPECT_FALSE(self->t.outermost);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Where rules count							      */
+
+TEST_F(walk, code_that_is_not_covered_is_walked_by_frame_pointer)
+{
+	struct table *t = self->table;
+
+	table_start(t);
+	table_row(t, PAGE, rule_cfa(RSP, 8));
+	/* A rule that says so; a page without rows; and a page in no run */
+	table_end(t, 4 * PAGE + 0x100);
+	table_empty(t);
+	table_row(t, 7 * PAGE, UNKNOWN);
+	table_row(t, 7 * PAGE + 0x10, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(t, 8 * PAGE);
+	ASSERT_LT(0, file_use(self->fd, t, &self->file));
+	self->s.regs[RBP] = SLOT(2);
+	self->s.words[0] = at(self, 4 * PAGE + 0x200);
+	self->s.words[2] = SLOT(4);
+	self->s.words[3] = at(self, 5 * PAGE + 0x200);
+	self->s.words[4] = SLOT(6);
+	self->s.words[5] = at(self, 6 * PAGE + 0x200);
+	self->s.words[6] = SLOT(8);
+	/* After the end of all runs */
+	self->s.words[7] = at(self, 9 * PAGE + 0x200);
+	self->s.words[8] = SLOT(10);
+	self->s.words[9] = at(self, 7 * PAGE + 0x20);
+	EXPECT_TRUE(FRAMES(true, 4 * PAGE + 0x200, 5 * PAGE + 0x200,
+			   6 * PAGE + 0x200, 9 * PAGE + 0x200, 7 * PAGE + 0x20));
+}
+
+/* The rule for a topmost frame is that of its address. */
+TEST_F(walk, topmost_frame_at_the_edges_of_pages_and_rows)
+{
+	static const struct {
+		u64 call;
+		u64 at;
+	} where[] = {
+		{ CALL_PAGE, AT_PAGE }, { CALL_MIDDLE, AT_MIDDLE },
+		{ CALL_LAST, AT_LAST },
+	};
+	struct table *t = self->table;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(where); i++) {
+		int nr;
+
+		table_start(t);
+		table_row(t, PAGE, UNKNOWN);
+		table_row(t, where[i].at, rule_cfa(RSP, 8 + 8 * i));
+		table_row(t, where[i].at + 1, UNKNOWN);
+		table_row(t, 12 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+		table_end(t, FILE_PAGES * PAGE);
+		nr = file_use(self->fd, t, &self->file);
+		ASSERT_LT(0, nr);
+		self->s.ip = at(self, where[i].call);
+		memset(self->s.words, 0, 64);
+		self->s.words[i] = at(self, AT_OUTER);
+		EXPECT_TRUE(FRAMES(true, AT_OUTER)) {
+			TH_LOG("at %#llx", (unsigned long long)where[i].at);
+		}
+		ASSERT_EQ(0, dev_drop(self->fd, nr));
+	}
+}
+
+/*
+ * A call may be the last instruction of its function, of its page, and of all
+ * that the table covers: the rule for a caller is that of the byte before.
+ */
+TEST_F(walk, caller_has_the_rule_of_its_call)
+{
+	static const u64 where[] = {
+		6 * PAGE + 1, 6 * PAGE + 0x10, 7 * PAGE - 1, 7 * PAGE,
+		7 * PAGE + 1, 10 * PAGE,
+	};
+	struct table *t = self->table;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(where); i++) {
+		int nr;
+
+		table_start(t);
+		table_row(t, PAGE, rule_cfa(RSP, 8));
+		table_row(t, 4 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+		table_row(t, 5 * PAGE, UNKNOWN);
+		table_row(t, where[i] - 1, rule_cfa(RSP, 24));
+		if (where[i] < 10 * PAGE)
+			table_row(t, where[i], UNKNOWN);
+		table_end(t, 10 * PAGE);
+		nr = file_use(self->fd, t, &self->file);
+		ASSERT_LT(0, nr);
+		self->s.words[0] = at(self, where[i]);
+		self->s.words[3] = at(self, 4 * PAGE + 8);
+		EXPECT_TRUE(FRAMES(true, where[i], 4 * PAGE + 8)) {
+			TH_LOG("at %#llx", (unsigned long long)where[i]);
+		}
+		ASSERT_EQ(0, dev_drop(self->fd, nr));
+	}
+}
+
+/* Linkers do that: one page of the file is the end of one, and starts another. */
+TEST_F(walk, page_of_the_file_that_is_in_two_segments)
+{
+	struct table *t = self->table;
+	struct code_file *f = &self->file;
+	u64 second;
+	u8 *mem;
+
+	/* Page 8 is mapped at its place, and once more after 16 other pages. */
+	mem = map_anon(0, 32 * PAGE, PROT_NONE, 0);
+	ASSERT_NE(MAP_FAILED, (void *)mem);
+	ASSERT_TRUE(file_map_at(f->path, (unsigned long)mem + PAGE, PAGE, 8 * PAGE));
+	ASSERT_TRUE(file_map_at(f->path, (unsigned long)mem + 24 * PAGE, 8 * PAGE,
+				4 * PAGE));
+	second = (unsigned long)mem + 16 * PAGE - (unsigned long)f->mem;
+
+	table_start(t);
+	table_row(t, PAGE, rule_cfa(RSP, 8));
+	table_row(t, 8 * PAGE, rule_cfa(RSP, 16));
+	table_row(t, 8 * PAGE + 0x800, rule_cfa(RSP, 24));
+	table_row(t, 9 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(t, FILE_PAGES * PAGE);
+	ASSERT_LT(0, file_use(self->fd, t, f));
+	self->s.ip = (unsigned long)mem + CALL_MIDDLE;
+	self->s.words[0] = (unsigned long)mem + 8 * PAGE + 0x10;
+	self->s.words[2] = (unsigned long)mem + 24 * PAGE + 0x10;
+	self->s.words[4] = (unsigned long)mem + 24 * PAGE + 0x810;
+	self->s.words[7] = (unsigned long)mem + 8 * PAGE + 0x810;
+	self->s.words[10] = (unsigned long)mem + 25 * PAGE + 0x10;
+	EXPECT_TRUE(FRAMES(true, self->s.words[0] - at(self, 0),
+			   second + 8 * PAGE + 0x10, second + 8 * PAGE + 0x810,
+			   self->s.words[7] - at(self, 0),
+			   second + 9 * PAGE + 0x10));
+	munmap(mem, 32 * PAGE);
+}
+
+/* ------------------------------------------------------------------------ */
+/* What is told of walks						      */
+
+TEST_F(walk, descriptor_counts_walks_and_frames)
+{
+	long long walks, complete, frames, by_fp;
+
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_deref(RSP, 0, 8), UNKNOWN));
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = SLOT(2);
+	self->s.words[2] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
+
+	walks = dev_info(self->fd, "walks");
+	complete = dev_info(self->fd, "walks_complete");
+	frames = dev_info(self->fd, "frames");
+	by_fp = dev_info(self->fd, "frames_by_fp");
+	/* Each of these is two walks. */
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
+	EXPECT_EQ(walks + 2, dev_info(self->fd, "walks"));
+	EXPECT_EQ(complete + 2, dev_info(self->fd, "walks_complete"));
+	EXPECT_EQ(frames + 4, dev_info(self->fd, "frames"));
+	EXPECT_EQ(by_fp, dev_info(self->fd, "frames_by_fp"));
+
+	/* The table knows nothing of page 0. */
+	self->s.words[0] = (unsigned long)self->file.mem + 0x10;
+	self->s.regs[RBP] = SLOT(10);
+	self->s.words[10] = 1;
+	self->s.words[11] = (unsigned long)self->file.mem + 0x20;
+	EXPECT_TRUE(FRAMES(false, 0x10, 0x20));
+	EXPECT_EQ(walks + 4, dev_info(self->fd, "walks"));
+	EXPECT_EQ(complete + 2, dev_info(self->fd, "walks_complete"));
+	EXPECT_EQ(frames + 6, dev_info(self->fd, "frames"));
+	EXPECT_EQ(by_fp + 2, dev_info(self->fd, "frames_by_fp"));
+}
+
+TEST_F(walk, trace_event_tells_what_frames_were_found_by)
+{
+	struct unwind_table_rule caller = rule_deref(RSP, 0, 8);
+
+	trace_clear();
+	ASSERT_EQ(0, trace_event("unwind_user_done", true));
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), caller, UNKNOWN));
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = SLOT(2);
+	self->s.words[2] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
+	ASSERT_EQ(0, trace_event("unwind_user_done", false));
+	EXPECT_EQ(2, trace_count_of_task("nr=3 file=2 sframe=0 fp=0 entry=0 signal=0"));
+}
+
+/* A record has less than the walk has found. */
+TEST_F(walk, record_that_was_cut_is_not_complete)
+{
+	struct perf_event_attr attr;
+	struct up_ring ring;
+	struct up_rec *rec;
+	int most;
+
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_cfa(RSP, 8), rule_cfa(RSP, 8)));
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = at(self, AT_CALLER_2);
+	self->s.words[2] = at(self, AT_OUTER);
+	for (most = 3; most <= 5; most++) {
+		up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
+			     tracepoint_id("raw_syscalls", "sys_enter"),
+			     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+		attr.sample_max_stack = most;
+		ASSERT_EQ(0, up_open_pages(&ring, &attr, 0, -1, -1, 4));
+		ASSERT_EQ(0, ioctl(ring.fd, PERF_EVENT_IOC_SET_FILTER, "id == 110"));
+		up_enable(&ring);
+		table_enter(&self->s);
+		up_disable(&ring);
+		up_drain(&ring);
+		ASSERT_EQ(1, up_count(&ring, UT_RECORD_CALLCHAIN_DEFERRED));
+		rec = up_nth(&ring, UT_RECORD_CALLCHAIN_DEFERRED, 0);
+		EXPECT_EQ(most < 4 ? most : 4, rec->nr);
+		EXPECT_EQ(most >= 4, !!(rec->misc & UT_MISC_OUTERMOST));
+		up_close(&ring);
+	}
+}
+
+/*
+ * io_uring_enter() runs task work when it looks for completions: the walk is in the
+ * middle of the system call, and a sample at its end has the frames itself. @most is
+ * what such a sample has room for.
+ */
+static bool walk_in_the_middle(struct _test_data_walk *self, unsigned int most,
+			       struct up_ring *enter, struct up_ring *exit)
+{
+	struct io_uring_params params = { };
+	struct perf_event_attr attr;
+	bool ok;
+
+	self->s.regs[RAX] = SYS_io_uring_enter;
+	self->s.regs[RDI] = syscall(SYS_io_uring_setup, 4, &params);
+	self->s.regs[RSI] = 0;
+	self->s.regs[RDX] = 0;
+	self->s.regs[R10] = IORING_ENTER_GETEVENTS;
+	self->s.regs[R8] = 0;
+	self->s.regs[R9] = 0;
+
+	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
+		     tracepoint_id("raw_syscalls", "sys_enter"),
+		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+	attr.exclude_callchain_kernel = 1;
+	if (up_open_pages(enter, &attr, 0, -1, -1, 4))
+		return false;
+	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
+		     tracepoint_id("raw_syscalls", "sys_exit"), UT_ATTR_DEFER_CALLCHAIN);
+	attr.exclude_callchain_kernel = 1;
+	attr.sample_max_stack = most;
+	if (up_open_pages(exit, &attr, 0, -1, -1, 4))
+		return false;
+	/* io_uring_enter() */
+	ok = !ioctl(enter->fd, PERF_EVENT_IOC_SET_FILTER, "id == 426") &&
+	     !ioctl(exit->fd, PERF_EVENT_IOC_SET_FILTER, "id == 426") &&
+	     !up_enable(enter) && !up_enable(exit);
+	table_enter(&self->s);
+	up_disable(enter);
+	up_disable(exit);
+	up_drain(enter);
+	up_drain(exit);
+	close(self->s.regs[RDI]);
+	return ok && up_count(enter, UT_RECORD_CALLCHAIN_DEFERRED) == 1 &&
+	       up_count(exit, PERF_RECORD_SAMPLE) == 1;
+}
+
+static void check_in_the_middle(struct __test_metadata *_metadata,
+				struct _test_data_walk *self, unsigned int most,
+				const u64 *ips, int nr, bool outermost)
+{
+	struct up_ring enter = { }, exit = { };
+	struct up_rec *rec, *sample;
+	int cut = most && (int)most < nr ? (int)most : nr;
+
+	ASSERT_TRUE(walk_in_the_middle(self, most, &enter, &exit));
+	rec = up_nth(&enter, UT_RECORD_CALLCHAIN_DEFERRED, 0);
+	EXPECT_TRUE(up_frames_equal(rec->ips, rec->nr, ips, nr));
+	EXPECT_EQ(outermost, !!(rec->misc & UT_MISC_OUTERMOST));
+	/* The sample whose frames are still to come has none itself. */
+	sample = up_nth(&enter, PERF_RECORD_SAMPLE, 0);
+	EXPECT_TRUE(sample->deferred);
+	EXPECT_FALSE(sample->misc & UT_MISC_OUTERMOST);
+
+	sample = up_nth(&exit, PERF_RECORD_SAMPLE, 0);
+	EXPECT_FALSE(sample->deferred);
+	EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user, ips, cut));
+	EXPECT_EQ(outermost && cut == nr, !!(sample->misc & UT_MISC_OUTERMOST));
+	up_close(&enter);
+	up_close(&exit);
+}
+
+TEST_F(walk, sample_that_comes_after_the_walk_says_whether_it_is_complete)
+{
+	u64 ips[4];
+
+	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
+		return;
+	ips[1] = at(self, AT_CALLER);
+	self->s.words[0] = ips[1];
+	ips[2] = at(self, AT_CALLER_2);
+	self->s.words[1] = ips[2];
+	ips[3] = at(self, AT_OUTER);
+	self->s.words[2] = ips[3];
+	ips[0] = at(self, AT_MIDDLE);
+
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_cfa(RSP, 8), rule_cfa(RSP, 8)));
+	check_in_the_middle(_metadata, self, 0, ips, 4, true);
+	check_in_the_middle(_metadata, self, 4, ips, 4, true);
+	/* A part of them */
+	check_in_the_middle(_metadata, self, 3, ips, 4, true);
+	check_in_the_middle(_metadata, self, 1, ips, 4, true);
+
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_cfa(RSP, 8), UNKNOWN));
+	check_in_the_middle(_metadata, self, 0, ips, 3, false);
+	ASSERT_TRUE(use_rules(self, UNKNOWN, UNKNOWN, UNKNOWN));
+	check_in_the_middle(_metadata, self, 0, ips, 1, false);
+}
+
+TEST_HARNESS_MAIN

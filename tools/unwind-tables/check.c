@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * unwind-tables check: tables beside what elfutils reads in the same files, at the
+ * first and the last byte of each row. Both are evaluated on machines with
+ * arbitrary contents, so it does not matter in which form they say a thing.
+ */
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <errno.h>
+#include <gelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/unwind_table.h>
+
+#include "dwarf-eval.h"
+#include "unwind-table.h"
+#include "unwind-tables.h"
+
+/* Differences of a file that are printed, unless all are wanted */
+#define MAX_PRINTED	10
+/* Where there are no rows, elfutils is asked at every so many bytes. */
+#define STEP		16
+
+/* What became of a place */
+enum outcome {
+	OUT_SAME,	/* They agree. */
+	OUT_UNSAID,	/* elfutils has a frame, but the table says nothing. */
+	OUT_KNOWN,	/* elfutils has no frame, the table knows better. */
+	OUT_NOTHING,	/* Neither has anything. */
+	OUT_STRANGE,	/* elfutils has an expression that is not known here. */
+	OUT_DIFFERENT,
+	NR_OUTCOMES
+};
+
+struct view {
+	const struct unwind_table_header *header;
+	const struct unwind_table_run *runs;
+	const __u32 *pages;
+	const struct unwind_table_row *rows;
+	const struct unwind_table_rule *rules;
+};
+
+struct check {
+	const char *path;
+	const struct unwind_table *table;
+	struct view view;
+	Elf *elf;
+	Dwarf *dwarf;
+	Dwarf_CFI *cfi;
+	GElf_Phdr *segments;	/* executable ones */
+	size_t nr_segments;
+	__u64 outcomes[NR_OUTCOMES];
+	bool all;
+};
+
+/* The frame that calls, as both sides see it */
+struct frame {
+	bool none;		/* No information */
+	bool outermost;
+	bool strange;
+	bool signal;
+	__u64 sp;
+	__u64 ip;
+	__u64 fp;
+};
+
+static void set_view(struct view *view, const struct unwind_table *table)
+{
+	const struct unwind_table_header *header;
+	size_t len;
+
+	header = unwind_table_data(table, &len);
+	view->header = header;
+	view->runs = (const void *)(header + 1);
+	view->pages = (const void *)(view->runs + header->nr_runs);
+	view->rows = (const void *)(view->pages + header->nr_pages + 1);
+	view->rules = (const void *)(view->rows + header->nr_rows);
+}
+
+/* ------------------------------------------------------------------------ */
+/* The table's side							      */
+
+static __u64 loc_value(const struct machine *machine,
+		       const struct unwind_table_loc *loc, __u64 same)
+{
+	switch (loc->where) {
+	case UNWIND_TABLE_REG:
+		return machine->regs[loc->reg] + loc->off;
+	case UNWIND_TABLE_REG_DEREF:
+		return machine_read(machine, machine->regs[loc->reg] + loc->off);
+	case UNWIND_TABLE_CFA:
+		return machine->cfa + loc->off;
+	case UNWIND_TABLE_CFA_DEREF:
+		return machine_read(machine, machine->cfa + loc->off);
+	default:
+		return same;
+	}
+}
+
+static void frame_of_rule(struct machine *machine,
+			  const struct unwind_table_rule *rule,
+			  struct frame *frame)
+{
+	memset(frame, 0, sizeof(*frame));
+	if (!rule || rule->kind == UNWIND_TABLE_NOT_COVERED ||
+	    rule->kind == UNWIND_TABLE_UNKNOWN) {
+		frame->none = true;
+		return;
+	}
+	if (rule->kind == UNWIND_TABLE_OUTERMOST) {
+		frame->outermost = true;
+		return;
+	}
+	machine->cfa = loc_value(machine, &rule->cfa, 0) + rule->cfa_add;
+	frame->sp = machine->cfa;
+	frame->ip = loc_value(machine, &rule->ra, 0);
+	frame->fp = loc_value(machine, &rule->fp, machine->regs[REG_FP]);
+	frame->signal = rule->flags & UNWIND_TABLE_SIGNAL;
+}
+
+/* ------------------------------------------------------------------------ */
+/* elfutils' side							      */
+
+/* A register of the caller; @undefined: it has none */
+static bool reg_value(const struct machine *machine, Dwarf_Frame *dwarf, int reg,
+		      __u64 *value, bool *undefined)
+{
+	Dwarf_Op mem[3], *ops;
+	bool is_value;
+	size_t nr;
+
+	*undefined = false;
+	if (dwarf_frame_register(dwarf, reg, mem, &ops, &nr))
+		return false;
+	if (!nr) {
+		*undefined = ops == mem;
+		*value = machine->regs[reg];
+		return true;
+	}
+	if (!dwarf_eval(machine, ops, nr, value, &is_value))
+		return false;
+	if (!is_value)
+		*value = machine_read(machine, *value);
+	return true;
+}
+
+static void frame_of_dwarf(struct machine *machine, Dwarf_Frame *dwarf,
+			   struct frame *frame)
+{
+	bool undefined, is_value, none;
+	Dwarf_Addr start, end;
+	Dwarf_Op *ops;
+	int ra_reg;
+	size_t nr;
+
+	memset(frame, 0, sizeof(*frame));
+	if (!dwarf) {
+		frame->none = true;
+		return;
+	}
+	ra_reg = dwarf_frame_info(dwarf, &start, &end, &frame->signal);
+	if (ra_reg < 0 || ra_reg >= NR_REGS) {
+		frame->strange = true;
+		return;
+	}
+	/* Where there is no return address, nothing else matters. */
+	if (!reg_value(machine, dwarf, ra_reg, &frame->ip, &undefined)) {
+		undefined = false;
+		frame->strange = true;
+	}
+	if (undefined) {
+		frame->outermost = true;
+		return;
+	}
+
+	frame->strange = dwarf_frame_cfa(dwarf, &ops, &nr) || !nr ||
+			 !dwarf_eval(machine, ops, nr, &machine->cfa, &is_value);
+	if (frame->strange)
+		return;
+	/* Again, as most of them are relative to the CFA */
+	frame->strange =
+		!reg_value(machine, dwarf, ra_reg, &frame->ip, &undefined) ||
+		!reg_value(machine, dwarf, REG_FP, &frame->fp, &none) || none ||
+		!reg_value(machine, dwarf, REG_SP, &frame->sp, &none) || none;
+}
+
+/* ------------------------------------------------------------------------ */
+/* One beside the other							      */
+
+static const char *difference(const struct frame *ours, const struct frame *theirs)
+{
+	if (ours->outermost != theirs->outermost)
+		return ours->outermost ? "the table ends the stack here" :
+					 "elfutils ends the stack here";
+	if (ours->outermost)
+		return NULL;
+	if (ours->sp != theirs->sp)
+		return "another SP of the caller";
+	if (ours->ip != theirs->ip)
+		return "another return address";
+	if (ours->fp != theirs->fp)
+		return "another frame pointer of the caller";
+	if (ours->signal != theirs->signal)
+		return ours->signal ? "only the table has a signal frame" :
+				      "only elfutils has a signal frame";
+	return NULL;
+}
+
+static enum outcome compare(const struct unwind_table_rule *rule,
+			    Dwarf_Frame *dwarf, __u64 address,
+			    const char **what)
+{
+	struct machine machine;
+	struct frame ours, theirs;
+	int i;
+
+	/* Twice: that both are the same by chance is out of the question. */
+	for (i = 0; i < 2; i++) {
+		machine_init(&machine, 0x9e3779b97f4a7c15ull << i, address);
+		frame_of_rule(&machine, rule, &ours);
+		machine_init(&machine, 0x9e3779b97f4a7c15ull << i, address);
+		frame_of_dwarf(&machine, dwarf, &theirs);
+		if (ours.none)
+			return theirs.none ? OUT_NOTHING : OUT_UNSAID;
+		if (theirs.none)
+			return OUT_KNOWN;
+		if (theirs.strange)
+			return OUT_STRANGE;
+		*what = difference(&ours, &theirs);
+		if (*what)
+			return OUT_DIFFERENT;
+	}
+	return OUT_SAME;
+}
+
+static const GElf_Phdr *segment_at(const struct check *check, __u64 offset)
+{
+	size_t i;
+
+	for (i = 0; i < check->nr_segments; i++)
+		if (offset >= check->segments[i].p_offset &&
+		    offset - check->segments[i].p_offset <
+		    check->segments[i].p_filesz)
+			return &check->segments[i];
+	return NULL;
+}
+
+static void print_different(const struct check *check, __u64 offset,
+			    __u64 address, const char *what)
+{
+	if (check->outcomes[OUT_DIFFERENT] > MAX_PRINTED && !check->all)
+		return;
+	printf("%s: offset %#llx, address %#llx: %s\n", check->path,
+	       (unsigned long long)offset, (unsigned long long)address, what);
+	unwind_table_print(check->table, offset, offset + 1, stdout);
+}
+
+static void check_at(struct check *check, const struct unwind_table_rule *rule,
+		     __u64 offset)
+{
+	const GElf_Phdr *segment = segment_at(check, offset);
+	const char *what = "the table has a rule where no code is";
+	Dwarf_Frame *dwarf = NULL;
+	enum outcome outcome;
+	__u64 address = 0;
+
+	if (segment) {
+		address = offset - segment->p_offset + segment->p_vaddr;
+		if (dwarf_cfi_addrframe(check->cfi, address, &dwarf))
+			dwarf = NULL;
+		outcome = compare(rule, dwarf, address, &what);
+		free(dwarf);
+	} else {
+		outcome = rule && rule->kind != UNWIND_TABLE_NOT_COVERED ?
+			  OUT_DIFFERENT : OUT_NOTHING;
+	}
+	check->outcomes[outcome]++;
+	if (outcome == OUT_DIFFERENT)
+		print_different(check, offset, address, what);
+}
+
+static void check_page(struct check *check, __u64 offset, __u32 first,
+		       __u32 end)
+{
+	const struct unwind_table_rule *rule;
+	__u64 start, next;
+	__u32 i;
+
+	for (i = first; i < end; i++) {
+		rule = &check->view.rules[check->view.rows[i].rule];
+		start = check->view.rows[i].offset;
+		next = i + 1 < end ? check->view.rows[i + 1].offset :
+				     UNWIND_TABLE_PAGE_SIZE;
+		check_at(check, rule, offset + start);
+		if (next - start > 1)
+			check_at(check, rule, offset + next - 1);
+	}
+}
+
+/* Code of which the table says nothing */
+static void check_gap(struct check *check, __u64 start, __u64 end)
+{
+	for (; start < end; start += STEP)
+		check_at(check, NULL, start);
+}
+
+/* A segment: pages with rows, and what is between them */
+static void check_segment(struct check *check, const GElf_Phdr *segment)
+{
+	__u64 offset = segment->p_offset, page;
+	__u64 end = segment->p_offset + segment->p_filesz;
+	const struct view *view = &check->view;
+	__u32 i, j, nr = 0;
+
+	for (i = 0; i < view->header->nr_runs; i++) {
+		for (j = 0; j < view->runs[i].nr_pages; j++, nr++) {
+			page = (view->runs[i].page + j) <<
+			       UNWIND_TABLE_PAGE_SHIFT;
+			if (page + UNWIND_TABLE_PAGE_SIZE <= segment->p_offset ||
+			    page >= end || view->pages[nr] == view->pages[nr + 1])
+				continue;
+			check_gap(check, offset, page);
+			check_page(check, page, view->pages[nr],
+				   view->pages[nr + 1]);
+			offset = page + UNWIND_TABLE_PAGE_SIZE;
+		}
+	}
+	check_gap(check, offset, end);
+}
+
+/* ------------------------------------------------------------------------ */
+
+static bool read_segments(struct check *check)
+{
+	GElf_Phdr segment;
+	size_t i, nr;
+
+	if (elf_getphdrnum(check->elf, &nr))
+		return false;
+	check->segments = calloc(nr ?: 1, sizeof(*check->segments));
+	if (!check->segments)
+		return false;
+	for (i = 0; i < nr; i++)
+		if (gelf_getphdr(check->elf, i, &segment) &&
+		    segment.p_type == PT_LOAD && (segment.p_flags & PF_X))
+			check->segments[check->nr_segments++] = segment;
+	return true;
+}
+
+static bool open_cfi(struct check *check, int fd)
+{
+	check->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	if (!check->elf || !read_segments(check))
+		return false;
+	check->cfi = dwarf_getcfi_elf(check->elf);
+	if (check->cfi)
+		return true;
+	check->dwarf = dwarf_begin_elf(check->elf, DWARF_C_READ, NULL);
+	check->cfi = dwarf_getcfi(check->dwarf);
+	return check->cfi;
+}
+
+static int check_file(const char *path, bool all)
+{
+	struct check check = { .path = path, .all = all };
+	struct unwind_table *table;
+	size_t i;
+	int fd;
+
+	fd = table_of(path, &table);
+	if (fd < 0)
+		return EXIT_FAILED;
+	check.table = table;
+	set_view(&check.view, table);
+	if (open_cfi(&check, fd)) {
+		for (i = 0; i < check.nr_segments; i++)
+			check_segment(&check, &check.segments[i]);
+		printf("%s: %.2f %% covered, %llu rows; places: %llu same, %llu different, ",
+		       path,
+		       percent(unwind_table_stats(table)->covered_bytes,
+			       unwind_table_stats(table)->code_bytes),
+		       (unsigned long long)check.view.header->nr_rows,
+		       (unsigned long long)check.outcomes[OUT_SAME],
+		       (unsigned long long)check.outcomes[OUT_DIFFERENT]);
+		printf("%llu unsaid, %llu known to the table alone, %llu not comparable\n",
+		       (unsigned long long)check.outcomes[OUT_UNSAID],
+		       (unsigned long long)check.outcomes[OUT_KNOWN],
+		       (unsigned long long)check.outcomes[OUT_STRANGE]);
+	} else {
+		error_line("%s: elfutils cannot read its unwind information: %s",
+			   path, dwarf_errmsg(-1));
+		check.outcomes[OUT_DIFFERENT]++;
+	}
+
+	/* That of .eh_frame belongs to the ELF file, and goes with it. */
+	dwarf_end(check.dwarf);
+	if (check.cfi && !check.dwarf)
+		dwarf_cfi_end(check.cfi);
+	elf_end(check.elf);
+	free(check.segments);
+	unwind_table_free(table);
+	close(fd);
+	return check.outcomes[OUT_DIFFERENT] ? EXIT_FAILED : EXIT_OK;
+}
+
+int cmd_check(int argc, char **argv)
+{
+	int i = 1, ret = EXIT_OK;
+	bool all = false;
+
+	for (; i < argc && argv[i][0] == '-'; i++) {
+		if (!strcmp(argv[i], "--")) {
+			i++;
+			break;
+		}
+		if (strcmp(argv[i], "--all")) {
+			error_line("check: unknown option %s; see unwind-tables --help",
+				   argv[i]);
+			return EXIT_USAGE;
+		}
+		all = true;
+	}
+	if (i == argc) {
+		error_line("check: needs a file; see unwind-tables --help");
+		return EXIT_USAGE;
+	}
+	elf_version(EV_CURRENT);
+	for (; i < argc; i++)
+		if (check_file(argv[i], all) != EXIT_OK)
+			ret = EXIT_FAILED;
+	if (fflush(stdout) || ferror(stdout)) {
+		error_line("check: cannot print: %s", strerror(errno));
+		ret = EXIT_FAILED;
+	}
+	return ret;
+}

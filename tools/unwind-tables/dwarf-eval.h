@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __DWARF_EVAL_H
+#define __DWARF_EVAL_H
+
+#include <elfutils/libdw.h>
+#include <stdbool.h>
+#include <linux/types.h>
+
+#define NR_REGS		17	/* DWARF numbers of x86-64; the last one is RIP */
+#define REG_FP		6
+#define REG_SP		7
+#define REG_IP		16
+
+/*
+ * A machine that never was: registers and memory have contents that depend on the
+ * seed alone. What yields the same from two of them is the same.
+ */
+struct machine {
+	__u64 seed;
+	__u64 regs[NR_REGS];
+	__u64 cfa;
+};
+
+void machine_init(struct machine *machine, __u64 seed, __u64 ip);
+__u64 machine_read(const struct machine *machine, __u64 address);
+
+/*
+ * Evaluate an expression; @is_value: what is on top at the end is the value itself,
+ * not its address. false: with an operation that is not known here
+ */
+bool dwarf_eval(const struct machine *machine, const Dwarf_Op *ops, size_t nr,
+		__u64 *result, bool *is_value);
+
+#endif /* __DWARF_EVAL_H */

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+/* unwind-tables stat: which tables the kernel has, and by whom */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "unwind-tables.h"
+
+/* Descriptors beyond this are not listed. */
+#define MAX_HOLDERS	256
+
+struct counts {
+	unsigned long long tables;
+	unsigned long long bytes;
+	unsigned long long attached;
+	unsigned long long all_tables;
+	unsigned long long all_bytes;
+	unsigned long long walks;
+	unsigned long long walks_complete;
+	unsigned long long frames;
+	unsigned long long frames_by_fp;
+};
+
+static const struct {
+	const char *name;
+	size_t offset;
+} fields[] = {
+	{ "tables:",			offsetof(struct counts, tables) },
+	{ "bytes:",			offsetof(struct counts, bytes) },
+	{ "attached:",			offsetof(struct counts, attached) },
+	{ "all_tables:",		offsetof(struct counts, all_tables) },
+	{ "all_bytes:",			offsetof(struct counts, all_bytes) },
+	{ "walks:",			offsetof(struct counts, walks) },
+	{ "walks_complete:",		offsetof(struct counts, walks_complete) },
+	{ "frames:",			offsetof(struct counts, frames) },
+	{ "frames_by_fp:",		offsetof(struct counts, frames_by_fp) },
+	{ }
+};
+
+static struct holder {
+	int pid;
+	int fd;
+} holders[MAX_HOLDERS];
+
+static unsigned int nr_holders;
+
+/* Whatever the descriptor is called, no other has all of these lines. */
+static bool read_counts(int pid, int fd, struct counts *counts)
+{
+	char path[64], line[256], name[64];
+	unsigned long long value;
+	unsigned int found = 0, i;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d", pid, fd);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%63s %llu", name, &value) != 2)
+			continue;
+		for (i = 0; fields[i].name; i++) {
+			if (strcmp(name, fields[i].name))
+				continue;
+			*(unsigned long long *)((char *)counts +
+						fields[i].offset) = value;
+			found |= 1 << i;
+		}
+	}
+	fclose(file);
+	for (i = 0; fields[i].name; i++)
+		if (!(found & 1 << i))
+			return false;
+	return true;
+}
+
+/* The reader of the keeper, for one, has the same one open as who started it. */
+static bool is_same(const struct holder *a, const struct holder *b)
+{
+	return syscall(SYS_kcmp, a->pid, b->pid, KCMP_FILE, a->fd, b->fd) == 0;
+}
+
+static bool is_known(const struct holder *holder)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_holders; i++)
+		if (is_same(&holders[i], holder))
+			return true;
+	return false;
+}
+
+static void print_holder(const struct holder *holder, const struct counts *counts)
+{
+	char path[64], comm[64] = "?\n", *c;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", holder->pid);
+	file = fopen(path, "re");
+	if (file) {
+		if (!fgets(comm, sizeof(comm), file))
+			comm[0] = '\0';
+		fclose(file);
+	}
+	comm[strcspn(comm, "\n")] = '\0';
+	for (c = comm; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+	if (!nr_holders)
+		printf("%7s %-16s %8s %10s %8s\n", "PID", "COMMAND", "TABLES",
+		       "KB", "ATTACHED");
+	printf("%7d %-16s %8llu %10llu %8llu\n", holder->pid, comm,
+	       counts->tables, counts->bytes >> 10, counts->attached);
+}
+
+static void see_descriptor(int pid, int fd, struct counts *all)
+{
+	struct holder holder = { .pid = pid, .fd = fd };
+	struct counts counts = { };
+	char path[64], target[256];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
+	len = readlink(path, target, sizeof(target) - 1);
+	if (len < 0)
+		return;
+	target[len] = '\0';
+	/* With other files mounted, the path before it may be another. */
+	if (!strstr(target, "unwind_tables"))
+		return;
+	if (!read_counts(pid, fd, &counts) || is_known(&holder))
+		return;
+	print_holder(&holder, &counts);
+	*all = counts;
+	if (nr_holders < MAX_HOLDERS)
+		holders[nr_holders++] = holder;
+}
+
+static void see_process(int pid, struct counts *all)
+{
+	struct dirent *entry;
+	char path[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	if (!dir)
+		return;
+	while ((entry = readdir(dir)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			see_descriptor(pid, atoi(entry->d_name), all);
+	closedir(dir);
+}
+
+/* What all have together, where nobody has the device open: we open it. */
+static bool read_own(struct counts *all)
+{
+	bool ok;
+	int fd;
+
+	fd = open(DEVICE_NAME, O_RDWR | O_CLOEXEC);
+	if (fd < 0) {
+		if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
+			error_line("no " DEVICE_NAME ": this kernel takes no tables for files");
+		else
+			error_line("%s: you can neither open it nor see who has: %s", DEVICE_NAME,
+				   strerror(errno));
+		return false;
+	}
+	ok = read_counts(getpid(), fd, all);
+	close(fd);
+	if (!ok)
+		error_line(DEVICE_NAME ": says nothing of tables in /proc/self/fdinfo");
+	return ok;
+}
+
+int cmd_stat(int argc, char **argv)
+{
+	struct counts all = { };
+	struct dirent *entry;
+	DIR *proc;
+
+	if (argc > 1) {
+		error_line("stat: unknown option %s; see unwind-tables --help",
+			   argv[1]);
+		return EXIT_USAGE;
+	}
+	proc = opendir("/proc");
+	if (!proc) {
+		error_line("/proc: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	while ((entry = readdir(proc)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			see_process(atoi(entry->d_name), &all);
+	closedir(proc);
+	if (!nr_holders && !read_own(&all))
+		return EXIT_FAILED;
+	printf("all: %llu tables, %llu KB\n", all.all_tables, all.all_bytes >> 10);
+	printf("%llu walks, %llu of them complete, %llu frames by tables, %llu by frame pointer\n",
+	       all.walks, all.walks_complete, all.frames, all.frames_by_fp);
+	return EXIT_OK;
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What show and check have in common: the table of a file, and its summary */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "unwind-table.h"
+#include "unwind-tables.h"
+
+double percent(__u64 part, __u64 whole)
+{
+	return whole ? 100.0 * part / whole : 0;
+}
+
+int table_of(const char *path, struct unwind_table **table)
+{
+	struct stat st;
+	int fd, error;
+
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st)) {
+		error_line("%s: cannot open it: %s", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	error = S_ISREG(st.st_mode) ? unwind_table_from_fd(fd, table) : -ENOEXEC;
+	if (!error)
+		return fd;
+
+	close(fd);
+	switch (error) {
+	case -ENOEXEC:
+		error_line("%s: no program or library for this machine", path);
+		break;
+	case -ENODATA:
+		error_line("%s: has no unwind information (.eh_frame or .debug_frame)",
+			   path);
+		break;
+	case -EFBIG:
+		error_line("%s: too large for a table", path);
+		break;
+	default:
+		error_line("%s: no table can be made: %s", path, strerror(-error));
+	}
+	return -1;
+}
+
+void print_summary(const struct unwind_table *table)
+{
+	const struct unwind_table_stats *stats = unwind_table_stats(table);
+	size_t len;
+	int i;
+
+	unwind_table_data(table, &len);
+	printf("%llu bytes of code, %.2f %% covered; %llu FDEs, %llu rows, %llu rules, %zu bytes\n",
+	       (unsigned long long)stats->code_bytes,
+	       percent(stats->covered_bytes, stats->code_bytes),
+	       (unsigned long long)stats->fdes, (unsigned long long)stats->rows,
+	       (unsigned long long)stats->rules, len);
+	for (i = 0; i < UNWIND_TABLE_NR_REASONS; i++) {
+		if (!stats->places[i])
+			continue;
+		printf("%s: %llu bytes in %llu places\n",
+		       unwind_table_reason_name(i),
+		       (unsigned long long)stats->bytes[i],
+		       (unsigned long long)stats->places[i]);
+	}
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __UNWIND_TABLES_H
+#define __UNWIND_TABLES_H
+
+#include <stdbool.h>
+#include <linux/types.h>
+#include <sys/types.h>
+
+/* Exit status */
+enum {
+	EXIT_OK,
+	EXIT_FAILED,	/* or differences were found */
+	EXIT_USAGE,
+};
+
+#define DEVICE_NAME	"/dev/unwind_tables"
+
+struct unwind_table;
+
+/* The verbs. They return the exit status; argv[0] is the verb. */
+int cmd_serve(int argc, char **argv);
+int cmd_show(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+int cmd_stat(int argc, char **argv);
+
+#define __printf(format, first) __attribute__((__format__(printf, format, first)))
+
+/* log.c: levels are those of syslog(3) */
+#define LOG_ERR		3
+#define LOG_WARNING	4
+#define LOG_INFO	6
+
+void __printf(2, 3) log_line(int level, const char *format, ...);
+
+/* A line that the rules for too many of them do not hold back */
+void __printf(1, 2) error_line(const char *format, ...);
+
+/* table.c */
+
+/*
+ * Make the table of a file for reading. Returns the open file, or -1 after it has
+ * told why not.
+ */
+int table_of(const char *path, struct unwind_table **table);
+void print_summary(const struct unwind_table *table);
+double percent(__u64 part, __u64 whole);
+
+/* events.c: executable mappings and ends of all processes */
+struct events;
+
+struct events_seen {
+	bool exited;	/* Some process has ended. */
+	bool lost;	/* Records were lost. */
+};
+
+/*
+ * @key: stands for the file, by all that the kernel says of it
+ */
+typedef void (*on_mapping_t)(void *arg, pid_t pid, __u64 address, __u64 key);
+
+int events_open(struct events **events);
+void events_close(struct events *events);
+int events_nr(const struct events *events);
+int events_fd(const struct events *events, int i);
+void events_read(struct events *events, on_mapping_t on_mapping, void *arg,
+		 struct events_seen *seen);
+
+/* Are other CPUs online than when the events were opened? */
+bool events_outdated(const struct events *events);
+
+#endif /* __UNWIND_TABLES_H */
