@@ -123,7 +123,8 @@ static const char *note_mapping(struct sframe_image *image,
 	image->pgoff = vma->vm_pgoff;
 	image->nr_headers = 0;
 
-	if (vdso && vdso >= vma->vm_start && vdso < vma->vm_end) {
+	if (sframe_arch_is_vdso(vma) && vdso >= vma->vm_start &&
+	    vdso < vma->vm_end) {
 		image->is_vdso = true;
 		image->inode = NULL;
 		image->key = sframe_arch_vdso_key(vma->vm_mm);
@@ -392,27 +393,48 @@ static bool maybe_code(struct mm_struct *mm, unsigned long pc)
 
 /*
  * Note what file some code is mapped from, if somebody makes tables for files.
- * @vma is the mapping now, which keeps the inode. Returns false if it cannot be
- * done just now.
+ * @vma is the mapping now, which keeps the inode. Returns 0; -EAGAIN if that is
+ * another file by now; -ENOMEM.
  */
-static bool set_file(const struct sframe_image *image,
+static int set_file(const struct sframe_image *image,
 		     const struct vm_area_struct *vma,
 		     struct sframe_range *range)
 {
 	unsigned long start = image->pgoff << PAGE_SHIFT;
+	struct unwind_file *file;
 
 	mmap_assert_locked(current->mm);
 
 	range->file = NULL;
 	if (!image->key || !unwind_files_used())
-		return true;
+		return 0;
 	if (image->inode && (!vma->vm_file || image->inode != file_inode(vma->vm_file)))
-		return false;
+		return -EAGAIN;
 
-	/* The vDSO begins with the byte of offset 0, whatever is before it. */
-	range->delta = image->is_vdso ? -image->headers[0] : start - image->start;
-	range->file = unwind_file_get(image->inode, image->key);
-	return range->file;
+	range->delta = start - image->start;
+	file = unwind_file_get(image->inode, image->key, SFRAME_GFP);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
+	range->file = file;
+	return 0;
+}
+
+/*
+ * Remember that some code has no SFrame table; not if its file could not be noted,
+ * for want of memory (@ret): then no table for that would ever be seen.
+ */
+static void insert_bare(const struct sframe_image *image,
+			struct sframe_range *bare,
+			struct sframe_search *search, int ret,
+			const char *reason)
+{
+	if (!ret) {
+		sframe_bare_insert(image->sm, bare, search, image->pc,
+				   image->epoch, reason);
+		return;
+	}
+	bare->start = image->pc;
+	bare->end = image->pc + 1;
 }
 
 /* Put an entry for what was found into the store. */
@@ -450,6 +472,7 @@ discover_unlocked(struct sframe_image *image, struct sframe_entry **entry,
 	struct sframe_entry found = { };
 	struct vm_area_struct *vma;
 	const char *reason;
+	int ret;
 
 	reason = fill_entry(image, &found);
 	if (IS_ERR(reason)) {
@@ -474,14 +497,14 @@ discover_unlocked(struct sframe_image *image, struct sframe_entry **entry,
 
 	found.code.start = max(found.code.start, vma->vm_start);
 	found.code.end = min(found.code.end, vma->vm_end);
-	if (!set_file(image, vma, &found.code)) {
+	ret = set_file(image, vma, &found.code);
+	if (ret == -EAGAIN) {
 		status = UNWIND_USER_FAULT;
 	} else if (IS_ERR_OR_NULL(reason)) {
 		status = insert_entry(image, &found, entry);
 	} else {
 		*bare = found.code;
-		sframe_bare_insert(image->sm, bare, &image->search, image->pc,
-				   image->epoch, reason);
+		insert_bare(image, bare, &image->search, ret, reason);
 		status = UNWIND_USER_NO_RULE;
 	}
 out:
@@ -516,6 +539,7 @@ sframe_discover(struct sframe_mm *sm, unsigned long pc,
 	enum unwind_user_status status;
 	struct vm_area_struct *vma;
 	const char *reason;
+	int ret;
 
 	if (!maybe_code(mm, pc))
 		return UNWIND_USER_NO_CODE;
@@ -533,9 +557,9 @@ sframe_discover(struct sframe_mm *sm, unsigned long pc,
 		bare->start = vma->vm_start;
 		bare->end = vma->vm_end;
 		status = UNWIND_USER_FAULT;
-		if (set_file(&image, vma, bare)) {
-			sframe_bare_insert(sm, bare, NULL, pc, image.epoch,
-					   reason);
+		ret = set_file(&image, vma, bare);
+		if (ret != -EAGAIN) {
+			insert_bare(&image, bare, NULL, ret, reason);
 			status = UNWIND_USER_NO_RULE;
 		}
 		mmap_read_unlock(mm);

@@ -312,7 +312,9 @@ void sframe_entry_link(struct sframe_mm *sm, struct sframe_entry *entry)
 		interval_tree_insert(&entry->table, &sm->tables);
 	}
 
-	if (entry->added) {
+	if (entry->attached) {
+		sm->nr_attached++;
+	} else if (entry->added) {
 		sm->nr_added++;
 	} else {
 		list_add_tail(&entry->list, &sm->found);
@@ -357,7 +359,9 @@ void sframe_entry_unlink(struct sframe_mm *sm, struct sframe_entry *entry,
 	if (entry->has_table)
 		interval_tree_remove(&entry->table, &sm->tables);
 
-	if (entry->added) {
+	if (entry->attached) {
+		sm->nr_attached--;
+	} else if (entry->added) {
 		sm->nr_added--;
 	} else {
 		list_del_init(&entry->list);
@@ -655,7 +659,7 @@ static bool is_same_memory(const struct sframe_entry *old,
  * Context: mmap lock of the mm held, for reading
  * Return: 0; -EEXIST if some of the code has a table that prctl() added, or one of
  *	   its own that was attached to other memory or by the same owner; -ENOSPC
- *	   if SFRAME_MAX_ADDED tables have been added.
+ *	   if SFRAME_MAX_ADDED ranges have tables of their own.
  */
 int sframe_entry_attach(struct sframe_mm *sm, struct sframe_entry *entry,
 			struct unwind_attach *attach,
@@ -686,7 +690,7 @@ int sframe_entry_attach(struct sframe_mm *sm, struct sframe_entry *entry,
 	}
 
 	ret = -ENOSPC;
-	if (sm->nr_added < SFRAME_MAX_ADDED)
+	if (sm->nr_attached < SFRAME_MAX_ADDED)
 		ret = unwind_file_attach(entry->code.file, attach, of_table);
 	if (ret) {
 		sframe_entry_put(entry);
@@ -860,20 +864,30 @@ void __sframe_mm_exit(struct mm_struct *mm)
 	sm_free(sm);
 }
 
-static struct sframe_entry *copy_entry(const struct sframe_entry *old)
+/*
+ * Make @copy a copy of the first entry from @start on that prctl() added. Returns
+ * false if there is none. Others may go at any time, whatever the mmap lock says.
+ */
+static bool copy_added(struct sframe_mm *sm, unsigned long start,
+		       struct sframe_entry *copy)
 {
-	struct sframe_entry *entry = sframe_entry_alloc(GFP_KERNEL_ACCOUNT);
+	struct sframe_entry *entry;
 
+	guard(spinlock)(&sm->lock);
+
+	entry = sframe_entry_first(sm, start);
+	while (entry && (!entry->added || entry->attached))
+		entry = sframe_entry_next(entry);
 	if (!entry)
-		return NULL;
+		return false;
 
-	entry->sec = old->sec;
-	entry->code.start = old->code.start;
-	entry->code.end = old->code.end;
-	entry->reason = READ_ONCE(old->reason);
-	entry->has_table = true;
-	entry->added = true;
-	return entry;
+	copy->sec = entry->sec;
+	copy->code.start = entry->code.start;
+	copy->code.end = entry->code.end;
+	copy->reason = READ_ONCE(entry->reason);
+	copy->has_table = true;
+	copy->added = true;
+	return true;
 }
 
 /* The copy of an mm does not have these mappings. */
@@ -904,13 +918,13 @@ static void drop_not_copied(struct mm_struct *oldmm, struct mm_struct *mm)
 int sframe_mm_dup(struct mm_struct *oldmm, struct mm_struct *mm)
 {
 	struct sframe_mm *old = sframe_mm_of(oldmm);
-	struct sframe_entry *entry, *copy;
+	struct sframe_entry *copy;
+	unsigned long start = 0;
 	struct sframe_mm *sm;
-	struct rb_node *node;
 
 	mmap_assert_write_locked(oldmm);
 
-	/* With the lock held for writing nobody adds or removes any. */
+	/* With the lock held for writing nobody adds or removes any of these. */
 	if (!old || !READ_ONCE(old->nr_added))
 		return 0;
 
@@ -919,16 +933,17 @@ int sframe_mm_dup(struct mm_struct *oldmm, struct mm_struct *mm)
 		return -ENOMEM;
 	mm->sframe = sm;
 
-	for (node = rb_first(&old->texts); node; node = rb_next(node)) {
-		entry = entry_of_text(node);
-		if (!entry->added || entry->attached)
-			continue;
-
+	for (;;) {
 		/* What was linked goes in sframe_mm_exit(). */
-		copy = copy_entry(entry);
+		copy = sframe_entry_alloc(GFP_KERNEL_ACCOUNT);
 		if (!copy)
 			return -ENOMEM;
+		if (!copy_added(old, start, copy)) {
+			sframe_entry_put(copy);
+			break;
+		}
 
+		start = copy->code.end;
 		scoped_guard(spinlock, &sm->lock)
 			sframe_entry_link(sm, copy);
 		sframe_trace_entry(copy, "copied");

@@ -165,7 +165,8 @@ struct sframe_bare {
  * @found:	Those that were not added, the oldest first
  * @searches:	Searches under way
  * @nr_found:	Entries in @found
- * @nr_added:	The others
+ * @nr_added:	Those that prctl() added
+ * @nr_attached: Memory that has, or had, a table of its own
  * @gen:	Changes when an entry goes. Read without the lock
  * @files_epoch: What unwind_files_epoch was when the ranges were new. No lock
  * @bare:	Code without table, or NULL. Read under RCU
@@ -185,6 +186,7 @@ struct sframe_mm {
 	struct list_head		searches;
 	unsigned int			nr_found;
 	unsigned int			nr_added;
+	unsigned int			nr_attached;
 	u64				gen;
 	unsigned int			files_epoch;
 	struct sframe_bare __rcu	*bare;

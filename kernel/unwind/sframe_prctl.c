@@ -61,9 +61,9 @@ static int insert_added(struct sframe_mm *sm, struct sframe_entry *entry)
 
 	if (overlaps_added(sm, entry->code.start, entry->code.end))
 		return -EEXIST;
-	unlink_attached(sm, entry->code.start, entry->code.end);
 	if (sm->nr_added >= SFRAME_MAX_ADDED)
 		return -ENOSPC;
+	unlink_attached(sm, entry->code.start, entry->code.end);
 
 	sframe_unlink_found(sm, entry->code.start, entry->code.end);
 	sframe_bare_remove(sm, entry->code.start, entry->code.end, "replaced");

@@ -100,7 +100,8 @@ unwind_table_find(const struct unwind_table *table, u64 offset,
 	while (unlikely(page - run->page >= run->nr_pages)) {
 		if (++i == table->nr_runs)
 			return UNWIND_USER_NO_RULE;
-		run++;
+		i = array_index_nospec(i, table->nr_runs);
+		run = &table->runs[i];
 	}
 
 	/* The CPU may be ahead of the compare. */

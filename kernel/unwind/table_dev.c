@@ -244,15 +244,13 @@ static int attach_file(struct mm_struct *mm, unsigned long address,
 	const struct inode *inode = NULL;
 	struct unwind_file *file;
 	const void *key = NULL;
-	unsigned long vdso;
 	int ret;
 
 	mmap_assert_locked(mm);
 
 	if (!vma || !(vma->vm_flags & VM_EXEC))
 		return -EFAULT;
-	vdso = sframe_arch_vdso(mm);
-	if (vdso && vdso >= vma->vm_start && vdso < vma->vm_end) {
+	if (sframe_arch_is_vdso(vma)) {
 		key = sframe_arch_vdso_key(mm);
 	} else if (vma->vm_file) {
 		inode = file_inode(vma->vm_file);
@@ -267,8 +265,8 @@ static int attach_file(struct mm_struct *mm, unsigned long address,
 		return -ENOEXEC;
 
 	/* The mapping keeps the inode meanwhile. */
-	file = unwind_file_get(inode, key);
-	if (!file)
+	file = unwind_file_get(inode, key, SFRAME_ADD_GFP);
+	if (IS_ERR_OR_NULL(file))
 		return -ENOMEM;
 	ret = unwind_file_attach(file, attach, list);
 	unwind_file_put(file);
@@ -300,7 +298,7 @@ static int attach_memory(struct mm_struct *mm,
 	entry->code.start = start;
 	entry->code.end = end;
 	entry->code.delta = arg->offset - start;
-	entry->code.file = unwind_file_new();
+	entry->code.file = unwind_file_new(SFRAME_ADD_GFP);
 	if (!entry->code.file)
 		goto no_memory;
 
@@ -330,20 +328,25 @@ static struct mm_struct *attach_mm(int pidfd)
 	return mm ?: ERR_PTR(-ESRCH);
 }
 
-static int attach_locked(struct mm_struct *mm,
+/* With the mmap lock held, which another process may keep us waiting for */
+static int attach_locked(struct dev_file *df, struct mm_struct *mm,
 			 const struct unwind_table_attach *arg,
-			 struct unwind_attach *attach, struct list_head *list)
+			 struct unwind_attach *attach)
 {
-	int ret;
+	struct dev_table *dev;
 
-	if (mmap_read_lock_killable(mm))
-		return -EINTR;
+	guard(mutex)(&df->lock);
+
+	dev = xa_load(&df->tables, arg->table);
+	if (!dev)
+		return -ENOENT;
+	if (atomic_read(&df->owner.attached) >= TABLE_MAX_ATTACHED)
+		return -ENOSPC;
+
+	attach->table = dev->table;
 	if (arg->len)
-		ret = attach_memory(mm, arg, attach, list);
-	else
-		ret = attach_file(mm, arg->address, attach, list);
-	mmap_read_unlock(mm);
-	return ret;
+		return attach_memory(mm, arg, attach, &dev->attached);
+	return attach_file(mm, arg->address, attach, &dev->attached);
 }
 
 static int check_attach(const struct unwind_table_attach *arg)
@@ -364,7 +367,6 @@ static long dev_attach(struct dev_file *df, const void __user *argp,
 {
 	struct unwind_table_attach arg;
 	struct unwind_attach *attach;
-	struct dev_table *dev;
 	struct mm_struct *mm;
 	int ret;
 
@@ -388,16 +390,10 @@ static long dev_attach(struct dev_file *df, const void __user *argp,
 	attach->mtime.tv_nsec = arg.mtime_nsec;
 	attach->owner = &df->owner;
 
-	scoped_guard(mutex, &df->lock) {
-		dev = xa_load(&df->tables, arg.table);
-		if (!dev)
-			ret = -ENOENT;
-		else if (atomic_read(&df->owner.attached) >= TABLE_MAX_ATTACHED)
-			ret = -ENOSPC;
-		else
-			attach->table = dev->table;
-		if (!ret)
-			ret = attach_locked(mm, &arg, attach, &dev->attached);
+	ret = -EINTR;
+	if (!mmap_read_lock_killable(mm)) {
+		ret = attach_locked(df, mm, &arg, attach);
+		mmap_read_unlock(mm);
 	}
 	mmput(mm);
 	if (ret)
@@ -430,6 +426,11 @@ static long table_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	void __user *argp = (void __user *)arg;
 	u32 size = 0;
 
+	BUILD_BUG_ON(offsetofend(struct unwind_table_make, len) !=
+		     UNWIND_TABLE_MAKE_SIZE_VER0);
+	BUILD_BUG_ON(offsetofend(struct unwind_table_attach, reserved) !=
+		     UNWIND_TABLE_ATTACH_SIZE_VER0);
+
 	if (!file_ns_capable(file, &init_user_ns, CAP_PERFMON) &&
 	    !file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN))
 		return -EPERM;
@@ -447,11 +448,11 @@ static long table_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 
 	switch (_IOC_NR(cmd)) {
 	case _IOC_NR(UNWIND_TABLE_MAKE):
-		if (size < sizeof(struct unwind_table_make))
+		if (size < UNWIND_TABLE_MAKE_SIZE_VER0)
 			return -EINVAL;
 		return dev_make(df, argp, size);
 	case _IOC_NR(UNWIND_TABLE_ATTACH):
-		if (size < sizeof(struct unwind_table_attach))
+		if (size < UNWIND_TABLE_ATTACH_SIZE_VER0)
 			return -EINVAL;
 		return dev_attach(df, argp, size);
 	default:

@@ -9,6 +9,7 @@
  */
 
 #include <linux/atomic.h>
+#include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/hashtable.h>
 #include <linux/jump_label.h>
@@ -156,11 +157,12 @@ static void drop_stale(struct unwind_file *file, const struct inode *inode)
 	}
 }
 
-static struct unwind_file *alloc_file(const struct inode *inode, const void *key)
+static struct unwind_file *alloc_file(const struct inode *inode,
+				      const void *key, gfp_t gfp)
 {
 	struct unwind_file *file;
 
-	file = kzalloc(sizeof(*file), GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
+	file = kzalloc(sizeof(*file), gfp);
 	if (!file)
 		return NULL;
 	file->key = key;
@@ -173,42 +175,51 @@ static struct unwind_file *alloc_file(const struct inode *inode, const void *key
 	return file;
 }
 
+static bool is_known(const void *key)
+{
+	guard(rcu)();
+	return find_file(key);
+}
+
 /**
  * unwind_file_get - The file that an inode, or a vDSO, is known as
  * @inode:	Inode that cannot go meanwhile, as one that is mapped; or NULL
  * @key:	@inode, or the image of a vDSO
+ * @gfp:	How to get memory for it
  *
  * It is made if there is none. Of what is attached, nothing stays that was made for
  * other contents of the inode.
  *
- * Context: Any but NMI.
- * Return: The file, with a reference; NULL if there is no memory, or nobody has
- *	   the device open.
+ * Context: Process context; may sleep if @gfp allows it.
+ * Return: The file, with a reference; NULL if nobody has the device open;
+ *	   ERR_PTR(-ENOMEM).
  */
-struct unwind_file *unwind_file_get(const struct inode *inode, const void *key)
+struct unwind_file *unwind_file_get(const struct inode *inode, const void *key,
+				    gfp_t gfp)
 {
-	struct unwind_file *file, *new;
+	struct unwind_file *file, *new = NULL;
 
-	if (!unwind_files_used())
-		return NULL;
-
-	new = NULL;
-	scoped_guard(rcu) {
-		if (!find_file(key))
-			new = alloc_file(inode, key);
+	if (!is_known(key)) {
+		new = alloc_file(inode, key, gfp);
+		if (!new)
+			return ERR_PTR(-ENOMEM);
 	}
 
 	guard(spinlock)(&files_lock);
+
 	file = find_file(key);
 	if (file) {
 		kfree(new);
 		if (inode)
 			drop_stale(file, inode);
 	} else {
-		if (!new || !nr_open) {
+		if (!nr_open) {
 			kfree(new);
 			return NULL;
 		}
+		/* It went meanwhile: with the last descriptor, and another came. */
+		if (!new)
+			return ERR_PTR(-ENOMEM);
 		file = new;
 		hash_add_rcu(files, &file->hash, (unsigned long)key);
 	}
@@ -218,12 +229,13 @@ struct unwind_file *unwind_file_get(const struct inode *inode, const void *key)
 
 /**
  * unwind_file_new - Some memory that is going to have tables of its own
+ * @gfp:	How to get memory for what stands for it
  *
  * Return: What stands for it, with a reference; NULL if there is no memory.
  */
-struct unwind_file *unwind_file_new(void)
+struct unwind_file *unwind_file_new(gfp_t gfp)
 {
-	struct unwind_file *file = alloc_file(NULL, NULL);
+	struct unwind_file *file = alloc_file(NULL, NULL, gfp);
 
 	if (file)
 		file->key = file;

@@ -113,7 +113,7 @@ extern atomic64_t unwind_files_gen;
 static inline u64 unwind_files_get_gen(void)
 {
 	/* Pairs with next_gen() in table_file.c. */
-	return unwind_files_used() ? atomic64_read_acquire(&unwind_files_gen) : 0;
+	return atomic64_read_acquire(&unwind_files_gen);
 }
 
 /* Changes when the device is opened for the first time: no store has files. */
@@ -127,8 +127,9 @@ static inline unsigned int unwind_files_get_epoch(void)
 void unwind_files_open(void);
 void unwind_files_close(void);
 
-struct unwind_file *unwind_file_get(const struct inode *inode, const void *key);
-struct unwind_file *unwind_file_new(void);
+struct unwind_file *unwind_file_get(const struct inode *inode, const void *key,
+				    gfp_t gfp);
+struct unwind_file *unwind_file_new(gfp_t gfp);
 void unwind_file_put(struct unwind_file *file);
 void unwind_file_gone(struct unwind_file *file);
 int unwind_file_attach(struct unwind_file *file, struct unwind_attach *attach,
@@ -157,8 +158,8 @@ static inline unsigned int unwind_files_get_epoch(void)
 	return 0;
 }
 
-static inline struct unwind_file *unwind_file_get(const struct inode *inode,
-						  const void *key)
+static inline struct unwind_file *
+unwind_file_get(const struct inode *inode, const void *key, gfp_t gfp)
 {
 	return NULL;
 }

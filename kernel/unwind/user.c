@@ -9,7 +9,7 @@
  * A walk goes from frame to frame by rules, see linux/unwind_rule.h. The rule for
  * a frame comes from the first of these providers that has one:
  *
- *  1. the SFrame table for the code, see user_sframe.c. If there is a table that
+ *  1. the SFrame table for the code, see user_tables.c. If there is a table that
  *     should have the rule and does not give it, the walk ends: code with a table
  *     needs no frame pointer, so that where that leads to would be made up;
  *  2. a table that somebody made for the file, see table_file.c;
@@ -230,10 +230,11 @@ unwind_user_apply(const struct unwind_user_state *state,
 		depth = unwind_word_depth(word);
 	}
 
-	/* A frame pointer of 0 is how the first function of a thread starts. */
+	/* Without a table, an FP of 0 is how the first function of a thread starts. */
 	if (cfa - (exact ? min(depth, word_size) : depth) < frame->sp ||
 	    cfa & (word_size - 1))
-		return base ? UNWIND_USER_CORRUPT : UNWIND_USER_END;
+		return base || word & UNWIND_WORD_TABLE ? UNWIND_USER_CORRUPT :
+							  UNWIND_USER_END;
 
 	if (rule) {
 		status = unwind_user_value(state, frame, &rule->ra, cfa, &ip,

@@ -25,7 +25,7 @@
 static void tables_sync(struct unwind_user_tables *tables)
 {
 	/*
-	 * Pairs with next_gen(): what has gone by then is not found any more,
+	 * Pairs with sframe_next_gen(): what has gone by then is not found any more,
 	 * so it does not get into the cache for the new generation.
 	 */
 	u64 gen = smp_load_acquire(&tables->sm->gen);
@@ -63,6 +63,7 @@ void unwind_user_tables_begin(struct unwind_user_tables *tables)
 	tables->cache = smp_load_acquire(&sm->cache);
 	tables->entry = NULL;
 	tables->gen = 0;
+	tables->code.start = 0;
 	tables->code.len = 0;
 	tables->files_gen = unwind_files_get_gen();
 	if (unwind_files_used() && unlikely(READ_ONCE(sm->files_epoch) !=

@@ -178,7 +178,7 @@ static int open_uevents(void)
 	if (fd >= 0 && !bind(fd, (struct sockaddr *)&address, sizeof(address)))
 		return fd;
 	log_line(LOG_WARNING,
-		 "cannot hear of CPUs that come online: %s; looking for them every %d s",
+		 "cannot receive CPU hotplug events: %s; checking every %d s instead",
 		 strerror(errno), SWEEP_SECONDS);
 	if (fd >= 0)
 		close(fd);
@@ -243,7 +243,7 @@ static void reopen_events(struct service *service)
 
 	error = events_open(&events);
 	if (error) {
-		log_line(LOG_ERR, "CPUs have changed, but mappings cannot be watched on them: %s",
+		log_line(LOG_ERR, "CPUs have come or gone, but mappings cannot be watched on all of them: %s; programs there may have no tables",
 			 strerror(-error));
 		return;
 	}
@@ -292,7 +292,7 @@ static void log_stats(struct service *service)
 
 	unwind_keeper_get_stats(service->keeper, &stats);
 	log_line(LOG_INFO,
-		 "%llu tables with %llu KB; looked at %llu files, %llu have no unwind information, %llu refused; %llu tables dropped; %llu ms spent",
+		 "%llu tables with %llu KB; %llu files looked at, %llu without unwind information, %llu refused; %llu tables dropped; %llu ms spent on making tables",
 		 (unsigned long long)stats.tables,
 		 (unsigned long long)stats.bytes >> 10,
 		 (unsigned long long)stats.files,
@@ -337,12 +337,8 @@ static void see_to_only(struct service *service)
 	while (*at) {
 		long pid = strtol(at, &end, 10);
 
-		if (end == at || pid <= 0) {
-			log_line(LOG_WARNING, "--only %s: no list of processes",
-				 opts.only);
-			return;
-		}
-		unwind_keeper_process(service->keeper, pid);
+		if (pid > 0)
+			unwind_keeper_process(service->keeper, pid);
 		at = *end == ',' ? end + 1 : end;
 	}
 }
@@ -410,13 +406,13 @@ static int parse(int argc, char **argv)
 		case 'm':
 			if (parse_number(optarg, UINT64_MAX >> 20, &opts.max_mb))
 				break;
-			error_line("serve: --max-mb %s: no number of megabytes",
+			error_line("serve: --max-mb %s: not a number of megabytes",
 				   optarg);
 			return EXIT_USAGE;
 		case 's':
 			if (parse_number(optarg, UINT32_MAX, &opts.keep))
 				break;
-			error_line("serve: --keep %s: no number of seconds",
+			error_line("serve: --keep %s: not a number of seconds",
 				   optarg);
 			return EXIT_USAGE;
 		case 'k':
@@ -432,7 +428,11 @@ static int parse(int argc, char **argv)
 			break;
 		case 'o':
 			opts.only = optarg;
-			break;
+			if (!optarg[strspn(optarg, "0123456789,")])
+				break;
+			error_line("serve: --only=%s: expected process IDs separated by commas",
+				   optarg);
+			return EXIT_USAGE;
 		case ':':
 			error_line("serve: %s needs a value; see unwind-tables --help",
 				   argv[optind - 1]);
@@ -444,7 +444,7 @@ static int parse(int argc, char **argv)
 		}
 	}
 	if (optind < argc) {
-		error_line("serve: %s: nothing but options; see unwind-tables --help",
+		error_line("serve: unexpected argument %s; see unwind-tables --help",
 			   argv[optind]);
 		return EXIT_USAGE;
 	}
@@ -464,7 +464,7 @@ static int open_all(struct service *service)
 
 	error = unwind_keeper_open(&service->keeper, &keeper_opts);
 	if (error == -ENOENT || error == -ENXIO || error == -ENODEV)
-		error_line("no %s: this kernel takes no tables for files",
+		error_line("no %s: this kernel was built without CONFIG_UNWIND_USER_TABLE",
 			   device);
 	else if (error)
 		error_line("%s: cannot open it: %s%s", device, strerror(-error),
@@ -491,7 +491,7 @@ static int open_all(struct service *service)
 static void tell_parent(const char *line)
 {
 	if (opts.parent && write(STDOUT_FILENO, line, strlen(line)) < 0)
-		log_line(LOG_WARNING, "cannot tell who started this: %s",
+		log_line(LOG_WARNING, "cannot write to the program that started this: %s",
 			 strerror(errno));
 }
 

@@ -141,11 +141,11 @@ enum unwind_table_kind {
 	UNWIND_TABLE_CALLER,
 };
 
-/* The frame was made by a signal: @ra was interrupted, it is not after a call. */
+/* A signal frame: @ra is the interrupted instruction, not the one after a call. */
 #define UNWIND_TABLE_SIGNAL		0x01
 /*
- * After a system call that a new thread returns from, too: with 0 in the register
- * of the result (rax) of a topmost frame there is no caller.
+ * This code follows a system call from which a new thread returns as well: with 0
+ * as the result (in rax) of a topmost frame, it is that, and has no caller.
  */
 #define UNWIND_TABLE_NEW_THREAD		0x02
 
@@ -161,7 +161,7 @@ enum unwind_table_kind {
  *		UNWIND_TABLE_CFA_DEREF
  * @fp:		Caller's frame pointer: anything but UNWIND_TABLE_NONE
  *
- * All but @kind and @reserved is 0 if @kind is not UNWIND_TABLE_CALLER. An
+ * If @kind is not UNWIND_TABLE_CALLER, all other fields are 0. An
  * ordinary rule, which costs least, has a @cfa of SP or FP + offset, a @ra of
  * CFA - 8, and a @fp that is the same, or at CFA - 16 to CFA - 2048.
  */
@@ -188,6 +188,8 @@ struct unwind_table_make {
 	__u64	data;
 	__u64	len;
 };
+
+#define UNWIND_TABLE_MAKE_SIZE_VER0	24
 
 /**
  * struct unwind_table_attach - Argument of UNWIND_TABLE_ATTACH
@@ -219,21 +221,28 @@ struct unwind_table_attach {
 	__u32	reserved;
 };
 
+#define UNWIND_TABLE_ATTACH_SIZE_VER0	64
+
 #define UNWIND_TABLE_IOC		0xB9
+
+/*
+ * All three commands give EPERM if whoever opened the descriptor has no
+ * CAP_PERFMON. What counts is the size that a structure itself says it has, rather
+ * than that in the number of a command; later kernels may know more fields.
+ */
 
 /*
  * Check a table and keep a copy of it. Returns its number in this descriptor, more
  * than 0, or:
  *
- *	EINVAL	a field of the argument, or of the table, has no meaning; the event
- *		unwind:unwind_table says which
+ *	EINVAL	a field of the argument is invalid; or the table is, and then the event
+ *		unwind:unwind_table says what is wrong with it
  *	E2BIG	the argument has fields that this kernel does not know and that are
  *		not 0, or the table is longer than its limits allow
  *	ENOMEM	no memory, or more than the memory cgroup of the caller may have
  *	ENOSPC	more tables than kernel.unwind_table_max_kb allows in all, or than
  *		a descriptor may have
  *	EFAULT	argument or table cannot be read
- *	EPERM	whoever opened the descriptor has no CAP_PERFMON
  *	EINTR	the caller was killed
  */
 #define UNWIND_TABLE_MAKE		_IOW(UNWIND_TABLE_IOC, 0, struct unwind_table_make)
@@ -246,7 +255,7 @@ struct unwind_table_attach {
  *	E2BIG	as above
  *	ENOENT	no such table
  *	ESRCH	no such process, or it has no memory any more
- *	EBADF	@pidfd is none
+ *	EBADF	@pidfd is not a pidfd
  *	EFAULT	nothing executable is mapped at @address
  *	ENOEXEC	it is executable, but neither of a file nor of the vDSO
  *	ESTALE	the file has another size or time of modification
@@ -256,7 +265,8 @@ struct unwind_table_attach {
  *	EACCES	the caller may not look into the process: ptrace access for reading,
  *		or CAP_PERFMON
  *	ENOMEM	no memory
- *	ENOSPC	more attachments than a descriptor may have
+ *	EINTR	the caller was killed
+ *	ENOSPC	more attachments than a descriptor, or ranges than a process may have
  */
 #define UNWIND_TABLE_ATTACH		_IOW(UNWIND_TABLE_IOC, 1, struct unwind_table_attach)
 

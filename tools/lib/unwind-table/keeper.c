@@ -313,7 +313,7 @@ static struct file *remember(struct unwind_keeper *keeper, pid_t pid,
 	if (keeper->nr_files == MAX_FILES) {
 		if (!keeper->too_many)
 			complain(keeper,
-				 "more than %d files, those that come now have no tables; see which processes map them",
+				 "limit of %d files reached, further files get no tables until some are unmapped; check which processes map so many",
 				 MAX_FILES);
 		keeper->too_many = true;
 		return NULL;
@@ -384,12 +384,12 @@ static void complain_full(struct unwind_keeper *keeper, const char *name)
 	keeper->full = true;
 	if (keeper->reader.page->step == READER_ROOM)
 		complain(keeper,
-			 "%s: no room for a table of %llu KB within the limit of %llu MB, this and further files have none; raise the limit",
+			 "%s: no room for a table of %llu KB within the limit of %llu MB, it and further files get none until tables are dropped; raise --max-mb",
 			 name, (unsigned long long)keeper->reader.page->bytes >> 10,
 			 (unsigned long long)keeper->max_bytes >> 20);
 	else
 		complain(keeper,
-			 "%s: the kernel has no room for its table, this and further files have none; see the sysctl kernel.unwind_table_max_kb and the memory limit of the cgroup",
+			 "%s: the kernel has no room for its table, it and further files get none until tables are dropped; raise the sysctl kernel.unwind_table_max_kb or the memory limit of this cgroup",
 			 name);
 }
 
@@ -425,21 +425,21 @@ static enum file_state state_of(struct unwind_keeper *keeper, int error)
 		if (step != READER_HAND_OVER)
 			break;
 		complain(keeper,
-			 "%s: the kernel refuses its table; the event unwind:unwind_table_refused says why",
+			 "%s: the kernel refused its table; trace the event unwind:unwind_table and restart the service to see why",
 			 name);
 		return FILE_REFUSED;
 	case -EPIPE:
 		complain(keeper,
-			 "%s: making its table broke the reader, it has none; please report it with the file",
+			 "%s: the process that reads files crashed on it, so it gets no table; please report this and attach the file",
 			 name);
 		return FILE_REFUSED;
 	default:
 		break;
 	}
-	complain(keeper, "%s: no table, cannot %s: %s", name,
-		 step <= READER_OPEN ? "open it" :
-		 step <= READER_ROOM ? "make one" :
-		 step == READER_HAND_OVER ? "hand it over" : "attach it",
+	complain(keeper, "%s: no table: cannot %s: %s", name,
+		 step <= READER_OPEN ? "open the file" :
+		 step <= READER_ROOM ? "make the table" :
+		 step == READER_HAND_OVER ? "hand the table to the kernel" : "attach the table",
 		 strerror(-error));
 	return FILE_REFUSED;
 }
@@ -599,7 +599,7 @@ static int see_to_mappings(struct unwind_keeper *keeper, pid_t pid,
 	if (error)
 		return error;
 	if (page->more_mappings)
-		complain(keeper, "process %d: only %d of its mappings are looked at",
+		complain(keeper, "process %d: only the first %d of its mappings are looked at, files mapped beyond these may have no tables",
 			 pid, READER_MAX_MAPPINGS);
 
 	/* Other questions follow, whose answers stand in the same place. */

@@ -27,7 +27,7 @@
 /* Nobody wonders about a shorter silence. */
 #define SILENT_MSECS	1000
 
-#define CUT		"stacks of programs without frame pointers will be cut"
+#define CUT		"user stacks of programs without frame pointers will be cut"
 
 /* Our ends of its standard input and output */
 static int to_service = -1, from_service = -1;
@@ -117,14 +117,15 @@ static void wait_for_tables(void)
 		return;
 	pr_info("Making unwind tables for the programs that run ...\n");
 	if (!wait_for("ready\n", READY_MSECS))
-		pr_info("... that goes on while perf works.\n");
+		pr_info("... continuing in the background, the first samples may have short stacks.\n");
 }
 
 /**
  * unwind_tables__start - have tables made for what runs
  * @target: what is going to be recorded
  *
- * Without them perf works as well, and has told why stacks will be cut.
+ * Without tables perf works as well; it warns that stacks will be cut, except on a
+ * kernel without the device, where only -v says so.
  */
 void unwind_tables__start(struct target *target)
 {
@@ -134,9 +135,9 @@ void unwind_tables__start(struct target *target)
 	fd = open(DEVICE, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
 		if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
-			pr_debug("This kernel takes no tables of unwind rules for files\n");
+			pr_debug("No " DEVICE " (CONFIG_UNWIND_USER_TABLE): " CUT "\n");
 		else
-			pr_warning("No CAP_PERFMON, so no unwind tables: " CUT "\n");
+			pr_warning("Cannot open " DEVICE ": %m; " CUT "\n");
 		return;
 	}
 	close(fd);
@@ -145,8 +146,9 @@ void unwind_tables__start(struct target *target)
 	if (!ret)
 		ret = wait_for("watching\n", READY_MSECS);
 	if (ret <= 0) {
-		pr_warning("Cannot start " PROGRAM "(8), is it installed? Without it "
-			   CUT "\n");
+		pr_warning("Cannot start " PROGRAM "(8): " CUT ".\n"
+			   "Is it installed and in PATH? -v shows what it says, "
+			   "--no-unwind-tables does without it.\n");
 		unwind_tables__stop();
 		return;
 	}

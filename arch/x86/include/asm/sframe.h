@@ -21,6 +21,17 @@ static inline unsigned long sframe_arch_vdso(struct mm_struct *mm)
 	return (unsigned long)mm->context.vdso;
 }
 
+/*
+ * Is this mapping that vDSO? Its address alone does not say so: a program can unmap
+ * it, and map something else there.
+ */
+static inline bool sframe_arch_is_vdso(const struct vm_area_struct *vma)
+{
+	unsigned long vdso = sframe_arch_vdso(vma->vm_mm);
+
+	return vdso && vma_is_vdso(vma);
+}
+
 /* What the same vDSO is known by in all processes. */
 static inline const void *sframe_arch_vdso_key(struct mm_struct *mm)
 {
