@@ -64,7 +64,7 @@ soak: tree
 
 unmodified: tree
 	@harness/build feature perf unwind-tables
-	@DWARF=1 harness/unmodified cc1 cc1plus perl python3 gzip xz sort git
+	@ALL=1 harness/unmodified cc1 cc1plus perl python3 gzip xz sort git
 
 series: tree
 	@harness/export '$(OUT)' '$(V)' '$(SIGNOFF)'
