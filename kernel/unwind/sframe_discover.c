@@ -397,8 +397,8 @@ static bool maybe_code(struct mm_struct *mm, unsigned long pc)
  * another file by now; -ENOMEM.
  */
 static int set_file(const struct sframe_image *image,
-		     const struct vm_area_struct *vma,
-		     struct sframe_range *range)
+		    const struct vm_area_struct *vma,
+		    struct sframe_range *range)
 {
 	unsigned long start = image->pgoff << PAGE_SHIFT;
 	struct unwind_file *file;

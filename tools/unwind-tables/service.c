@@ -243,7 +243,7 @@ static void reopen_events(struct service *service)
 
 	error = events_open(&events);
 	if (error) {
-		log_line(LOG_ERR, "CPUs have come or gone, but mappings cannot be watched on all of them: %s; programs there may have no tables",
+		log_line(LOG_ERR, "CPUs have changed, cannot watch mappings on all of them: %s",
 			 strerror(-error));
 		return;
 	}

@@ -169,16 +169,18 @@ static bool read_own(struct counts *all)
 	fd = open(DEVICE_NAME, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
 		if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
-			error_line("no " DEVICE_NAME ": this kernel was built without CONFIG_UNWIND_USER_TABLE");
+			error_line("no %s: this kernel was built without CONFIG_UNWIND_USER_TABLE",
+				   DEVICE_NAME);
 		else
-			error_line("%s: cannot be opened, and no process that has it open can be seen: %s; CAP_PERFMON is needed", DEVICE_NAME,
-				   strerror(errno));
+			error_line("%s: cannot be opened: %s; CAP_PERFMON is needed",
+				   DEVICE_NAME, strerror(errno));
 		return false;
 	}
 	ok = read_counts(getpid(), fd, all);
 	close(fd);
 	if (!ok)
-		error_line(DEVICE_NAME ": /proc/self/fdinfo has no counts of tables; is this device of another kernel version?");
+		error_line("%s: no counts in /proc/self/fdinfo, is it of another kernel?",
+			   DEVICE_NAME);
 	return ok;
 }
 
@@ -205,7 +207,9 @@ int cmd_stat(int argc, char **argv)
 	if (!nr_holders && !read_own(&all))
 		return EXIT_FAILED;
 	printf("all: %llu tables, %llu KB\n", all.all_tables, all.all_bytes >> 10);
-	printf("since boot, while the device was open: %llu walks, %llu of them complete; %llu frames by tables, %llu by frame pointer\n",
-	       all.walks, all.walks_complete, all.frames, all.frames_by_fp);
+	printf("while the device was open: %llu walks, %llu of them complete\n",
+	       all.walks, all.walks_complete);
+	printf("%llu frames by tables, %llu by frame pointer\n", all.frames,
+	       all.frames_by_fp);
 	return EXIT_OK;
 }

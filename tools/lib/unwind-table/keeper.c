@@ -599,7 +599,7 @@ static int see_to_mappings(struct unwind_keeper *keeper, pid_t pid,
 	if (error)
 		return error;
 	if (page->more_mappings)
-		complain(keeper, "process %d: only the first %d of its mappings are looked at, files mapped beyond these may have no tables",
+		complain(keeper, "process %d: only the first %d of its mappings are looked at",
 			 pid, READER_MAX_MAPPINGS);
 
 	/* Other questions follow, whose answers stand in the same place. */

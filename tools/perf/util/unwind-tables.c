@@ -146,9 +146,8 @@ void unwind_tables__start(struct target *target)
 	if (!ret)
 		ret = wait_for("watching\n", READY_MSECS);
 	if (ret <= 0) {
-		pr_warning("Cannot start " PROGRAM "(8): " CUT ".\n"
-			   "Is it installed and in PATH? -v shows what it says, "
-			   "--no-unwind-tables does without it.\n");
+		pr_warning("Cannot start " PROGRAM "(8): " CUT ".\n");
+		pr_warning("Is it installed? -v shows what it says.\n");
 		unwind_tables__stop();
 		return;
 	}
