@@ -72,11 +72,34 @@ end_beside() {
 	done
 }
 
+# browse PROFILE URL OPTION... - a page as it is when its scripts have run, in Debian's
+# chromium, without a window and without using the network
+browse() {
+	local profile=$1 url=$2
+	shift 2
+	timeout 300 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
+		--disable-background-networking --disable-component-update --disable-sync \
+		--user-data-dir="$profile" --window-size=1400,700 --virtual-time-budget=20000 \
+		"$@" --dump-dom "$url"
+}
+
 fragments() { printf "$top/configs/%s.config " "$@"; }
 
 # use_root - the toolchain root stays as it is while this process lives
 use_root() {
 	[[ ! -e $UNWIND_ROOT.lock ]] || { exec 9< "$UNWIND_ROOT.lock" && flock -s 9; }
+}
+
+# use_emulator - set tools, where it is, and qemu, its command: the toolchain root's,
+# run by that root's own loader. The host's may be too old: QEMU 7.2 goes on executing
+# int3 bytes that the kernel has patched out again while several CPUs run, and the
+# guest dies of it.
+use_emulator() {
+	tools=$UNWIND_ROOT/usr
+	# shellcheck disable=SC2034 # for the caller
+	qemu=("$tools/lib64/ld-linux-x86-64.so.2" --inhibit-cache
+		--library-path "$tools/lib/x86_64-linux-gnu" "$tools/bin/qemu-system-x86_64"
+		-L "$tools/share/seabios" -L "$tools/share/qemu")
 }
 
 # host_mirror - the Debian mirror the host's apt uses for its own release
@@ -125,6 +148,9 @@ series_adds() {
 	awk -v want="$1" '/^[^ \t#]/ { on = $1 == want }
 		on && $1 == "+" { print $2 }' "$series"
 }
+
+# patched FILE - the paths that a patch has hunks for
+patched() { sed '1,/^---$/d' "$1" | sed -n 's#^--- a/##p'; }
 
 # has_hunks FILE - false for a step that only adds files
 has_hunks() { grep -q '^diff --git ' "$1"; }

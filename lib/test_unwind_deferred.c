@@ -585,7 +585,7 @@ static void match_tracepoint(struct tracepoint *tp, void *data)
 {
 	struct probe *probe = data;
 
-	/* Behind "tp:" */
+	/* After "tp:" */
 	if (!strcmp(tp->name, probe->point + 3))
 		probe->tp = tp;
 }
@@ -610,7 +610,7 @@ static int probe_attach_tp(struct probe *probe)
 static int probe_attach_kprobe(struct probe *probe)
 {
 	memset(&probe->kprobe, 0, sizeof(probe->kprobe));
-	/* Behind "kprobe:" */
+	/* After "kprobe:" */
 	probe->kprobe.symbol_name = probe->point + 7;
 	probe->kprobe.pre_handler = probe_kprobe;
 

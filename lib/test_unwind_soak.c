@@ -167,7 +167,7 @@ struct account {
  * @cookie:	The last context that was seen
  * @noted:	The context that the registers below are of
  * @ip:		User registers at its first request that had them
- * @sp:		The same
+ * @sp:		Its SP, as @ip
  * @where:	By whom they were noted
  * @kernel_ip:	What an NMI hit then, or 0
  * @changed:	The context in which they were seen to be others later on, and

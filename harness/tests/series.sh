@@ -115,7 +115,36 @@ refuse fixup-not-squashed-fails 'autosquash' "$repo/harness/refresh"
 restore
 echo more >> "$UNWIND_TREE/tools/run.o"
 tree_git commit -qam $'tools: Change what is new\n\nA second state.'
-refuse new-file-in-two-states-fails 'one final form' "$repo/harness/refresh"
+hash=$(tree_git rev-parse "HEAD^{tree}")
+forms() { for c in $(tree_git rev-list --reverse base..HEAD); do tree_git rev-parse -q --verify "$c:tools/run.o" || echo none; done; }
+forms > "$tmp/forms"
+pass new-file-in-two-forms-is-written "$repo/harness/refresh"
+pass new-file-stands-in-its-last-form grep -qx more "$repo/tools/run.o"
+pass later-form-is-a-hunk grep -qx '+more' "$repo/patches/0004-tools-change-what-is-new.patch"
+pass check-accepts-hunks-for-new-files "$repo/harness/check" -s
+rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"
+pass tree-takes-later-hunks-back "$repo/harness/tree"
+pass tree-with-two-forms-is-as-before test "$hash" = "$(tree_git rev-parse 'HEAD^{tree}')"
+pass each-step-has-its-form diff <(forms) "$tmp/forms"
+before=$(snapshot)
+pass refresh-with-two-forms-changes-nothing "$repo/harness/refresh"
+pass refresh-with-two-forms-is-byte-identical test "$before" = "$(snapshot)"
+sed -i 's/^more$/less/' "$repo/tools/run.o"
+refuse hunk-that-cannot-be-taken-back-fails '0004-tools-change-what-is-new.patch cannot be reverted' "$repo/harness/tree"
+sed -i 's/^less$/more/; 1i first' "$repo/tools/run.o"
+refuse hunk-at-an-offset-fails 'cannot be reverted' "$repo/harness/tree"
+restore
+tree_git rm -q kernel/three
+tree_git commit -qm $'kernel: Remove three\n\nIt has come and goes.'
+refuse removal-of-a-new-file-fails 'missing at the end' "$repo/harness/refresh"
+restore
+tree_git mv kernel/three kernel/four
+tree_git commit -qm $'kernel: Rename three\n\nIt has come and goes.'
+refuse rename-of-a-new-file-fails 'missing at the end' "$repo/harness/refresh"
+restore
+chmod +x "$UNWIND_TREE/kernel/three"
+tree_git commit -qam $'kernel: Run three\n\nIts mode changes.'
+refuse mode-of-a-new-file-that-changes-fails 'mode of kernel/three changes' "$repo/harness/refresh"
 restore
 
 # Moving the base: an offset is reported, fuzz is refused
@@ -148,12 +177,13 @@ broken() { # NAME TEXT COMMAND
 }
 broken patch-not-in-series-fails 'not in patches/series' 'cp patches/0001-* patches/0004-x.patch'
 broken patch-missing-fails 'is missing' 'rm patches/0002-*'
-broken prefix-out-of-order-fails 'disagrees' 'sed -i "s/^0003/0007/" patches/series; mv patches/0003-* patches/0007-kernel-add-three.patch'
+broken prefix-out-of-order-fails 'not its place' 'sed -i "s/^0003/0007/" patches/series; mv patches/0003-* patches/0007-kernel-add-three.patch'
 broken file-in-no-step-fails 'is in no step' 'echo x > kernel/four'
 broken file-in-two-steps-fails 'more than once' 'echo "  + tools/run.o" >> patches/series'
 broken file-missing-fails 'does not exist' 'rm kernel/three'
 broken patch-creates-file-fails 'creates a file' 'sed -i "s/^--- a.kernel.one/new file mode 100644\n&/" patches/0001-*'
-broken patch-touches-owned-file-fails 'owns' 'sed -i "s#kernel/one#kernel/three#" patches/0001-*'
+broken patch-of-a-file-that-enters-later-fails 'enters with this step or a later one' 'sed -i "s#kernel/one#kernel/three#" patches/0001-*'
+broken patch-that-removes-a-new-file-fails 'removes kernel/three' 'printf "diff --git a/kernel/three b/kernel/three\ndeleted file mode 100644\n--- a/kernel/three\n+++ /dev/null\n@@ -1 +0,0 @@\n-new\n" >> patches/0003-*'
 broken index-line-fails 'make refresh' 'sed -i "s/^--- a.kernel.one/index 1234567..89abcde 100644\n&/" patches/0001-*'
 broken sign-off-fails 'added at export' 'sed -i "0,/^---/s//Signed-off-by: A <a@b.c>\n---/" patches/0001-*'
 broken no-message-fails 'no message' 'sed -i "/^Numbers/d" patches/0001-*'

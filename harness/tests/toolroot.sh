@@ -10,6 +10,7 @@ cat > "$tmp/bin/mmdebstrap" << 'END'
 # Makes the root that the arguments name, and fails half-way where asked to.
 args=("$@")
 root=${args[-2]}
+echo "${args[-3]}" > "${root%/*}/suite"
 mkdir -p "$root/bin" "$root/usr"
 cp /bin/true "$root/bin/bash"
 echo run >> "$FAKE_RUNS"
@@ -32,6 +33,13 @@ pass toolroot-starts-again-after-that toolroot forky
 pass toolroot-is-complete-then test -e "$tmp/roots/root-forky/usr/complete"
 : > "$tmp/fails"
 pass toolroot-is-made-once toolroot forky
+rm "$tmp/fails"
+pass toolroot-of-programs-is-another toolroot programs
+pass toolroot-of-programs-is-complete test -e "$tmp/roots/root-programs/usr/complete"
+pass toolroot-of-hotspot-is-another toolroot hotspot
+pass toolroot-of-hotspot-is-of-debian-12 grep -qx 'bookworm' "$tmp/roots/suite"
+refuse toolroot-of-another-name-is-refused 'unknown root bookworm' toolroot bookworm
+: > "$tmp/fails"
 rm "$tmp/roots/root-forky.stamp"
 refuse toolroot-without-stamp-is-made-again 'making the forky root failed' toolroot forky
 

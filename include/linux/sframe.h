@@ -3,8 +3,8 @@
 #define _LINUX_SFRAME_H
 
 /*
- * What memory management and prctl() have to tell about the SFrame tables of an
- * address space. Until its first unwind, or its first table, an mm costs a NULL
+ * The hooks of memory management and prctl() for the SFrame tables of an address
+ * space. Until its first unwind, or its first table, an mm has no more than a NULL
  * pointer.
  *
  *			held by the caller		may fail
@@ -53,12 +53,12 @@ static inline void sframe_mm_exit(struct mm_struct *mm)
 }
 
 /**
- * sframe_unmap - Forget what was known of a range of addresses
+ * sframe_unmap - Forget what was known about a range of addresses
  * @mm:		Address space
  * @start:	First byte that is unmapped or gets other contents
  * @end:	The end of them (exclusive)
  *
- * Every section goes as a whole whose code or table is touched.
+ * A table is dropped as a whole if any of its code, or of its own memory, is touched.
  */
 static inline void sframe_unmap(struct mm_struct *mm, unsigned long start,
 				unsigned long end)

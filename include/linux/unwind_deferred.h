@@ -39,7 +39,7 @@ struct unwind_work;
  * @trace:	The trace; empty (nr is 0) when the stack could not be read.
  *		Valid until the callback returns.
  * @cookie:	What the requests of this user context were given
- * @timestamp:	local_clock() of the first request of this context by anybody
+ * @timestamp:	local_clock() at the first request of this context, by any tracer
  *
  * Context: Process context, the task that was asked. May sleep. Must not touch
  *          user memory, and must not call unwind_deferred_cancel().
@@ -102,8 +102,8 @@ void unwind_deferred_task_free(struct task_struct *task);
  * unwind_deferred_context - Does the current task have a user context?
  *
  * Context: Any context.
- * Return: True if something was requested since the task entered the kernel, or
- *	   if leftovers of that kind are around.
+ * Return: True if something was requested since the task entered the kernel; also
+ *	   true if an earlier context was left over.
  */
 static inline bool unwind_deferred_context(void)
 {
@@ -113,9 +113,9 @@ static inline bool unwind_deferred_context(void)
 /**
  * unwind_deferred_renew - Answer all requests, then start a new user context
  *
- * For places where the user registers may be changed by somebody else than
- * the task itself (ptrace). Requests that follow get a new cookie, and the trace
- * of the registers that are in force on the way to user space.
+ * For places where something other than the task itself may change the user
+ * registers (ptrace). Requests that follow get a new cookie, and the trace for
+ * the registers that are in force on the way to user space.
  *
  * Context: Process context, may sleep and take page faults.
  */
@@ -128,8 +128,9 @@ static inline void unwind_deferred_renew(void)
 /**
  * unwind_regs_try_begin - Refuse requests, unless there is a user context
  *
- * For those who must leave a section in which they cannot sleep before they
- * call unwind_deferred_renew() and try again. Others use unwind_regs_begin().
+ * For callers that cannot sleep here. On false, leave the section in which
+ * sleeping is not allowed, call unwind_deferred_renew(), and try again. Others
+ * use unwind_regs_begin().
  *
  * Context: Process context.
  * Return: True if the registers may be changed now; to be followed by
@@ -150,11 +151,10 @@ static inline bool unwind_regs_try_begin(void)
 /**
  * unwind_regs_begin - The user registers of the current task are about to change
  *
- * To be called wherever the kernel itself changes the user IP or SP of the
- * current task, before it does so. What has been requested is answered with the
- * old registers. From here to unwind_regs_end() requests are refused with
- * -EAGAIN, since what they would get is neither the old stack nor the new one.
- * Sections may nest.
+ * Call this wherever the kernel itself changes the user IP or SP of the current
+ * task, before it does so. What has been requested is answered with the old
+ * registers. From here to unwind_regs_end(), requests are refused with -EAGAIN,
+ * since they would get neither the old stack nor the new one. Sections may nest.
  *
  * Context: Process context, may sleep and take page faults.
  */
@@ -168,7 +168,7 @@ static inline void unwind_regs_begin(void)
  * unwind_regs_end - The user registers are those of a user context again
  *
  * Ends a section begun by unwind_regs_begin(). The next request starts a new
- * user context. A task that dies with a section open needs no end.
+ * user context. A task that dies within a section need not end it.
  *
  * Context: Process context.
  */
@@ -185,7 +185,7 @@ static inline void unwind_regs_end(void)
  * unwind_regs_changing - Is the current task within unwind_regs_begin() and _end()?
  *
  * Context: Any context.
- * Return: True if the user registers are no place to start a walk from.
+ * Return: True if no walk can start from the user registers now.
  */
 static inline bool unwind_regs_changing(void)
 {
@@ -193,12 +193,12 @@ static inline bool unwind_regs_changing(void)
 }
 
 /**
- * unwind_regs_adopt - What has been requested means the registers as they are now
+ * unwind_regs_adopt - Let what has been requested refer to the registers as they are now
  *
- * For places that change the user IP or SP without unwind_regs_begin(), because
- * they show the same place of the program in another form, or because the old
- * registers cannot be had. Nothing but the debugging check with CONFIG_DEBUG_ENTRY
- * needs to know.
+ * For places that change the user IP or SP without unwind_regs_begin(): because
+ * the new values stand for the same place in the program, or because the old
+ * registers are not available. Only the debugging check with CONFIG_DEBUG_ENTRY
+ * uses this.
  *
  * Context: Any context of the current task.
  */
@@ -212,9 +212,10 @@ static inline void unwind_regs_adopt(void)
  * unwind_deferred_exit_to_user - Close the user context on the way out
  *
  * Called right after the last read of the thread flags that allowed the return
- * to user mode. From here to the next entry nothing would run a task_work
- * that is queued now, hence task context requests are refused; an NMI brings
- * its own interrupt along (TWA_NMI_CURRENT) and may open a new context.
+ * to user mode. From here to the next entry nothing would run a task_work that
+ * is queued now. So requests in task and interrupt context are refused. An NMI
+ * may open a new context: its request comes with an interrupt of its own
+ * (TWA_NMI_CURRENT).
  *
  * Context: Interrupts disabled.
  */

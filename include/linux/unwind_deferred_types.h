@@ -10,7 +10,7 @@
  * @completed:	Works (by bit of the task's mask) whose callback has returned;
  *		meaningful only while UNWIND_USED is set in the mask
  * @nr:		Number of valid @entries
- * @outermost:	The last of them is in the outermost frame
+ * @outermost:	The last entry is in the outermost frame
  * @entries:	User addresses, innermost first
  *
  * One page. Written by the owning task alone; read by the same task, by
@@ -30,14 +30,14 @@ struct unwind_cache {
  *		that requested a trace; 0 means that there is no user context
  * @cache:	The trace, NULL until the first unwind of this task
  * @work:	Runs the unwind; @work.func is NULL while it is not queued
- * @id:		Names the context; UNWIND_ID_CPU and its neighbours
+ * @id:		Identifies the context, see UNWIND_ID_CPU and the macros beside it
  * @timestamp:	local_clock() of the first request of the context, in ns
  * @ip:		User IP at that request, as unwind_regs_assert() compares it
  * @sp:		User SP at that request
  *
  * @id and @timestamp belong to the context that @mask announces and mean
  * nothing while @mask is 0. Apart from @mask and the cache's completed bits,
- * which unwind_deferred_cancel() and unwind_disarm() clear from elsewhere,
+ * which unwind_deferred_cancel() and unwind_disarm() may clear from another CPU,
  * everything here is only ever accessed by the task itself and by what
  * interrupts it.
  */

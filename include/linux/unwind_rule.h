@@ -5,7 +5,7 @@
 /*
  * A rule says how to get from a frame to its caller. Providers (an SFrame table,
  * the code at a topmost frame, the frame pointer) find the rule for an address;
- * unwind_user_apply() in user.c is what moves a frame by it.
+ * unwind_user_apply() in user.c applies it to a frame.
  *
  * Nearly all rules are ordinary ones, which fit into a word: the CFA is SP or FP
  * plus an offset, the return address is the stack slot right below the CFA, and
@@ -18,6 +18,8 @@
 #include <linux/compiler.h>
 #include <linux/types.h>
 
+/* Of the others, the one that some CFAs are based on in callers, see user.c */
+#define UNWIND_REG_BX		3
 /* DWARF numbers of the registers that ordinary rules are based on */
 #define UNWIND_REG_FP		6
 #define UNWIND_REG_SP		7
@@ -68,7 +70,8 @@ struct unwind_loc {
  * @cfa_add:	Is added to the CFA, if that is UNWIND_REG_DEREF
  * @word:	The rule as a word, if it is an ordinary one; else 0
  *
- * Values of registers other than SP and FP are known in the topmost frame only.
+ * The values of registers other than SP and FP are known in the topmost frame only;
+ * that of rbx can be found for @cfa.
  */
 struct unwind_rule {
 	struct unwind_loc	cfa;
@@ -82,12 +85,12 @@ struct unwind_rule {
 };
 
 /*
- * An ordinary rule, or something else that is worth to be remembered for an
- * address. Words are never 0.
+ * An ordinary rule, or something else that is worth remembering about an address,
+ * in one word. Words are never 0.
  *
- *	bit 0		UNWIND_WORD_TABLE: a table says so. If not, no table has the
- *			address: the rule is that of a frame pointer, unless the
- *			code of a topmost frame says something else
+ *	bit 0		UNWIND_WORD_TABLE: the rule is from a table. If clear, no
+ *			table covers the address: the rule is that of a frame
+ *			pointer, unless the code of a topmost frame says otherwise
  *	bit 1		UNWIND_WORD_OUTERMOST: there is no caller
  *	bit 2		set in UNWIND_WORD_STOP(): the walk cannot go on, bits 16-31
  *			are the enum unwind_user_status that says why
@@ -98,8 +101,8 @@ struct unwind_rule {
  *			its register
  *	bits 32-63	offset of the CFA, signed, more than 0
  *
- * With bit 1 or 2 nothing else counts. An offset of more than 0 lets each step
- * move the SP up, provided that the register is not below it.
+ * If bit 1 or 2 is set, the rest means nothing. Since the offset is more than 0,
+ * each step moves the SP up, provided that the register is not below the SP.
  */
 #define UNWIND_WORD_TABLE	0x01ULL
 #define UNWIND_WORD_OUTERMOST	0x02ULL
@@ -113,8 +116,8 @@ struct unwind_rule {
 #define UNWIND_WORD_BY_FILE(sum)	((sum) / UNWIND_WORD_FILE)
 
 /*
- * Slots are not farther below the CFA than this: an address that was masked can
- * be followed this far up, since no user address is in the page after the last.
+ * How far below the CFA a slot can be. A pointer that was masked can be followed
+ * this far up: the page after the last user address is never mapped.
  */
 #define UNWIND_WORD_MAX_DEPTH	2048
 
@@ -191,7 +194,7 @@ static inline void unwind_rule_pack(struct unwind_rule *rule)
 }
 
 /**
- * unwind_rule_unpack - Fill in a rule of which maybe nothing is set but the word
+ * unwind_rule_unpack - Fill in the long form of a rule that may have only a word
  * @rule:	The rule
  */
 static inline void unwind_rule_unpack(struct unwind_rule *rule)

@@ -15,11 +15,11 @@ DECLARE_STATIC_KEY_FALSE(unwind_files_key);
 void __unwind_file_forget(const struct inode *inode);
 
 /**
- * unwind_file_forget - An inode goes: forget what was kept for it
+ * unwind_file_forget - An inode is being destroyed: forget what was kept for it
  * @inode:	Inode without users
  *
- * Context: Any that an inode is destroyed in. Takes a spinlock if somebody has
- *	    handed in tables.
+ * Context: Any in which an inode can be destroyed. Takes a spinlock while the
+ *	    device for tables is open.
  */
 static inline void unwind_file_forget(const struct inode *inode)
 {

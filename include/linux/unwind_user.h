@@ -14,9 +14,9 @@ void arch_unwind_user_sigaction(const struct k_sigaction *ka);
 
 /**
  * unwind_user_sigaction - Note where the handler of a signal will return to
- * @ka:	What has been installed
+ * @ka:	The action that has been installed
  *
- * Context: @ka belongs to current; its sighand is locked.
+ * Context: @ka belongs to current, whose sighand is locked.
  */
 static inline void unwind_user_sigaction(const struct k_sigaction *ka)
 {

@@ -7,7 +7,7 @@
 /**
  * struct unwind_stacktrace - The user addresses of one stack, innermost first
  * @nr:		Number of valid addresses in @entries
- * @outermost:	The last one is in the outermost frame: nothing is missing
+ * @outermost:	The last address is in the outermost frame: the stack is complete
  * @entries:	The addresses; whoever fills in the structure owns the memory
  */
 struct unwind_stacktrace {
@@ -40,17 +40,19 @@ enum unwind_user_type {
 };
 
 /**
- * enum unwind_user_status - What came of the search for the caller of a frame
+ * enum unwind_user_status - Result of the search for the caller of a frame
  * @UNWIND_USER_FOUND:		There is one, or a rule that leads to it
- * @UNWIND_USER_NO_RULE:	This provider knows nothing of the IP, ask the next
+ * @UNWIND_USER_NO_RULE:	This provider knows nothing about the IP, ask the next
  * @UNWIND_USER_LONG_RULE:	There is a rule, but not an ordinary one
  * @UNWIND_USER_ODD_IP:		The return address needs a closer look
  * @UNWIND_USER_END:		There is no caller, this was the outermost frame
- * @UNWIND_USER_FAULT:		The memory that would tell cannot be read
- * @UNWIND_USER_CORRUPT:	What it tells cannot be true
+ * @UNWIND_USER_FAULT:		The stack or the table cannot be read
+ * @UNWIND_USER_CORRUPT:	What the stack or the table says cannot be true
  * @UNWIND_USER_UNKNOWN:	The table for the IP has a rule that cannot be used,
  *				or none that could be found with reasonable effort
  * @UNWIND_USER_NO_CODE:	The IP is not in executable memory
+ * @UNWIND_USER_NO_FRAME:	The frame pointer is 0 or leads to a return address
+ *				of 0, in code that may not have a frame pointer
  * @UNWIND_USER_KILLED:		A fatal signal is pending
  *
  * Walks end with the values from @UNWIND_USER_END on, or with
@@ -66,6 +68,7 @@ enum unwind_user_status {
 	UNWIND_USER_CORRUPT,
 	UNWIND_USER_UNKNOWN,
 	UNWIND_USER_NO_CODE,
+	UNWIND_USER_NO_FRAME,
 	UNWIND_USER_KILLED,
 };
 
@@ -76,14 +79,14 @@ enum unwind_user_status {
  * @sp:		Stack pointer as the register would hold it
  * @fp:		Frame pointer as the register would hold it
  * @ip_base:	Linear address of offset 0 for code; not 0 for 32-bit code only
- * @sp_base:	The same for the stack
+ * @sp_base:	Linear address of offset 0 for the stack
  * @sigreturn:	Linear addresses of signal return trampolines, 0 if unused
  * @uretprobe:	Linear address that uretprobes put in place of return
  *		addresses, ULONG_MAX if there is none
  * @special_min:	The lowest of @sigreturn and @uretprobe
  * @special_len:	From there to the highest of them
  * @max:	The highest address that user space can have
- * @tables:	What the walk knows of the tables of its mm
+ * @tables:	What the walk knows about the tables of its mm
  * @word_size:	Size of a stack slot in bytes: 8, or 4 in 32-bit code
  * @status:	Why the walk ended, UNWIND_USER_FOUND until then
  * @signals:	Signal frames that were passed

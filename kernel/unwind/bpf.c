@@ -2,17 +2,18 @@
 /*
  * Deferred user stacks for BPF programs.
  *
- * A program asks by bpf_unwind_user_request(), from any context. The answer is
+ * A program asks with bpf_unwind_user_request(), from any context. The answer is
  * the tracepoint unwind_deferred_complete, to which a program attaches as
- * "tp_btf": it is called once for each cookie, also if there is no trace, and no
- * recursion protection skips it, as it is never called from within itself.
+ * "tp_btf": it is called once for each cookie, even if there is no trace. The
+ * protection against recursion does not skip it, as it is never called from
+ * within itself.
  *
  * To the engine all programs together are one tracer. It is registered at boot
- * and armed while somebody listens to the tracepoint, so that nothing costs
- * anything while there is nobody, and programs that ask are refused.
+ * and armed while somebody listens to the tracepoint. While nobody does, this
+ * costs nothing, and programs that ask are refused.
  *
- * Listeners come and go with tracepoints_mutex held, which everybody needs who
- * attaches to any tracepoint. So nothing is registered or cancelled then: that
+ * Listeners are attached and detached with tracepoints_mutex held, which is needed
+ * to attach to any tracepoint. So nothing is registered or cancelled there: that
  * would wait for grace periods, and for the callbacks of other tracers.
  */
 
@@ -41,9 +42,9 @@
  *			 completion follows
  * @BPF_UNWIND_PENDING:	 Requested before, by any program; the completion
  *			 follows, is running or, if this is called from an
- *			 interrupt or a probe right after it, has just been
- * @BPF_UNWIND_EXECUTED: The completion has been; the trace can be had from
- *			 bpf_unwind_user_cached()
+ *			 interrupt or a probe right after it, has just ended
+ * @BPF_UNWIND_EXECUTED: The completion has already come; the trace can be had
+ *			 from bpf_unwind_user_cached()
  */
 enum bpf_unwind_status {
 	BPF_UNWIND_QUEUED	= 0,
@@ -72,7 +73,7 @@ static void unwind_bpf_callback(struct unwind_work *work,
 static struct unwind_work unwind_bpf_work = { .bit = -1 };
 
 /**
- * unwind_bpf_listen - The first listener of unwind_deferred_complete comes
+ * unwind_bpf_listen - The first listener of unwind_deferred_complete is attached
  *
  * Context: Process context, may sleep; tracepoints_mutex is held.
  * Return: What unwind_deferred_arm() returns; nothing gets attached after an
@@ -84,10 +85,10 @@ int unwind_bpf_listen(void)
 }
 
 /**
- * unwind_bpf_unlisten - The last listener of unwind_deferred_complete goes
+ * unwind_bpf_unlisten - The last listener of unwind_deferred_complete is detached
  *
  * What was requested before gets no completion, unless somebody listens again
- * by then.
+ * by the time that the task gets there.
  *
  * Context: Process context; tracepoints_mutex is held.
  */
@@ -110,15 +111,15 @@ __bpf_kfunc_start_defs();
 
 /**
  * bpf_unwind_user_request - Ask for the user stack of the current task
- * @cookie:	Where to put the cookie, which is that of the completion. It is
+ * @cookie:	Where to put the cookie; the completion has the same one. It is
  *		never 0, and the same for all tracers that ask in the same user
  *		context; 0 after an error.
  *
  * Context: Any context, NMI included.
  * Return:
  * * %BPF_UNWIND_QUEUED		- there will be a completion
- * * %BPF_UNWIND_PENDING	- the same, some program has asked already
- * * %BPF_UNWIND_EXECUTED	- it has been
+ * * %BPF_UNWIND_PENDING	- there will be one, some program has asked already
+ * * %BPF_UNWIND_EXECUTED	- the completion has already come
  * * %-ENOENT			- nobody listens to unwind_deferred_complete
  * * %-EAGAIN			- the user registers are being replaced, there is
  *				  no user stack, in place neither
@@ -156,8 +157,8 @@ __bpf_kfunc int bpf_unwind_user_copy(const struct unwind_stacktrace *trace,
  * @buf:	As bpf_unwind_user_copy()
  * @buf__sz:	As bpf_unwind_user_copy()
  *
- * What bpf_unwind_user_request() calls executed. It does not matter which tracer
- * the trace was taken for.
+ * This is the trace to take after %BPF_UNWIND_EXECUTED. It does not matter which
+ * tracer it was taken for.
  *
  * Context: Any context, NMI included.
  * Return: Number of bytes copied; -ENOENT if there is no complete trace of the

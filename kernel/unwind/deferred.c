@@ -3,16 +3,16 @@
  * Deferred unwinding of user space stacks.
  *
  * A request takes a cookie and queues a task_work; the task unwinds its own
- * user stack on the way back to user space and hands the trace to everybody
- * who asked. A cookie stands for one *user context*: the user registers as they
+ * user stack on the way back to user space and hands the trace to every tracer
+ * that asked. A cookie stands for one *user context*: the user registers as they
  * are from one entry into the kernel to the next return, unless the kernel
  * itself replaces them in between (execve, signals, ptrace, uprobes).
  *
- * All state hangs off one atomic word per task, unwind_task_info::mask. It is 0
- * exactly if there is no context. Requests run with interrupts disabled on the
- * task's own CPU, hence the only party that can get in between two steps of a
- * request is an NMI, and that always runs to completion. Every step below is
- * written so that an NMI may come after any instruction.
+ * All state depends on one atomic word per task, unwind_task_info::mask. It is 0
+ * if and only if there is no context. Requests run with interrupts disabled on
+ * the task's own CPU, so only an NMI can come between two steps of a request, and
+ * it always runs to completion. Every step below is written so that an NMI may
+ * come after any instruction.
  */
 
 #define pr_fmt(fmt) "unwind_deferred: " fmt
@@ -67,7 +67,7 @@ DEFINE_PER_CPU(bool, unwind_deferred_closed);
 static DEFINE_PER_CPU(u32, unwind_context_count);
 
 /*
- * The epoch that contexts are born in; 0 while requests are refused. Written
+ * The epoch of new contexts; 0 while requests are refused. Written
  * under unwind_arm_mutex, read locklessly by requests.
  */
 static u16 unwind_epoch;
@@ -76,8 +76,8 @@ static u16 unwind_epoch;
 static u16 unwind_last_epoch;
 
 /*
- * Number of armed users. Leaves 0 under unwind_arm_mutex; when it is back to 0
- * the delayed work looks again, under the mutex.
+ * Number of armed users. It becomes non-zero under unwind_arm_mutex only. When it
+ * is back to 0, the delayed work checks it again, under the mutex.
  *
  * Tracers are armed with locks held that many others need (tracepoints_mutex,
  * trace_types_lock), so nobody waits for a grace period with this mutex held.
@@ -99,8 +99,8 @@ static void unwind_deferred_task_work(struct callback_head *head);
 
 #ifdef CONFIG_DEBUG_ENTRY
 /*
- * What the trace of the context will have to begin with. In the entry code, where
- * only NMIs can ask, the registers may not be complete yet: no note.
+ * Note what the trace of the context will have to begin with. Not in the entry
+ * code, where only NMIs can ask: the registers may not be complete yet.
  */
 static void unwind_regs_note(struct unwind_task_info *info)
 {
@@ -154,10 +154,10 @@ static bool unwind_context_is_current(const struct unwind_task_info *info)
  * @old:	Mask that the new one replaces; updated when it is another by now
  * @bits:	The new mask
  *
- * On its own so that a test can have an NMI come just before it.
+ * A function of its own, so that a test can have an NMI come just before it.
  *
  * Context: Interrupts disabled, or NMI.
- * Return: True if the context is the caller's.
+ * Return: True if this call has made the context.
  */
 VISIBLE_IF_KUNIT
 bool unwind_context_publish(struct unwind_task_info *info, long *old, long bits)
@@ -269,8 +269,8 @@ bool unwind_executed(const struct unwind_task_info *info, unsigned long mask,
 EXPORT_SYMBOL_IF_KUNIT(unwind_executed);
 
 /*
- * Without memory for a trace, those who had asked were given an empty one, and
- * that is what the cookie stands for: no other trace may follow.
+ * If there was no memory for a trace, the tracers that had asked were given an
+ * empty one. That is what the cookie stands for, so no other trace may follow.
  */
 static bool unwind_context_failed(const struct unwind_task_info *info,
 				  unsigned long mask)
@@ -323,7 +323,7 @@ static int unwind_request(struct unwind_task_info *info,
 	 */
 	if (raw_cpu_read(unwind_deferred_closed) && !arch_unwind_in_nmi())
 		return -EINVAL;
-	/* Here, as the callback behind it is a module's and goes away by RCU. */
+	/* Here, as the callback that it names is a module's and goes away by RCU. */
 	if (perf_guest_state())
 		return -EINVAL;
 
@@ -358,8 +358,8 @@ out:
  *		is the same for all requests of one context, unique in the
  *		system and never 0; it is 0 after an error.
  *
- * If the stack cannot be read later on, the callback runs with an empty trace;
- * once a request has been accepted it always runs.
+ * Once a request has been accepted, the callback always runs; if the stack cannot
+ * be read by then, with an empty trace.
  *
  * The requester must be armed, see unwind_deferred_arm().
  *
@@ -414,9 +414,9 @@ EXPORT_SYMBOL_GPL(unwind_deferred_request);
  * unwind_deferred_cached - Get the complete trace of the current user context
  * @trace:	Filled in; points into the cache of the task
  *
- * For use after unwind_deferred_request() said %UNWIND_ALREADY_EXECUTED. The
- * trace stays valid while the caller's own context (NMI, interrupt, or the
- * system call if called in process context) lasts.
+ * For use after unwind_deferred_request() returned %UNWIND_ALREADY_EXECUTED. The
+ * trace stays valid until the NMI or interrupt that calls this returns; in process
+ * context, until the system call does.
  *
  * Context: Any context, NMI included.
  * Return: 0; -ENOENT if there is no complete trace, -EOPNOTSUPP without
@@ -480,15 +480,15 @@ struct unwind_cache *unwind_get_cache(struct unwind_task_info *info, u16 epoch)
 EXPORT_SYMBOL_IF_KUNIT(unwind_get_cache);
 
 /*
- * Must the current task not wait for pages?
+ * Is the current task not allowed to wait for pages?
  *
- * Not while it is being killed. SIGKILL is consumed on the way to do_exit(), and
- * a second one is not accepted: from then on nothing but the flags says that
- * nobody could end a wait.
+ * It is not while it is being killed. SIGKILL is consumed on the way to do_exit(),
+ * and a second one is not accepted. From then on nothing could end a wait, and only
+ * the flags show that.
  *
- * Nor while it is traced: its tracer waits for the next stop, and may be the one
- * who has to supply the page, by userfaultfd for instance. Without profiling the
- * task might never have touched it.
+ * Nor while it is traced by ptrace. The debugger waits for the next stop, and may be
+ * the one that has to supply the page, by userfaultfd for instance. Without
+ * profiling, the task might never have touched that page.
  */
 static bool unwind_must_not_wait(void)
 {
@@ -501,7 +501,7 @@ static bool unwind_must_not_wait(void)
 
 /*
  * Take the trace of the current context into the cache. Nobody looks there until
- * UNWIND_USED is set. Returns false without memory.
+ * UNWIND_USED is set. Returns false if there is no memory.
  */
 static bool unwind_walk(struct unwind_task_info *info,
 			struct unwind_stacktrace *trace)
@@ -554,8 +554,8 @@ static noinline void unwind_share(struct unwind_task_info *info)
  * @trace:	Filled in; points into the cache of the task and is valid until
  *		the caller returns to user space
  *
- * The trace is taken once in a user context; everybody shares it, deferred
- * requests included.
+ * The trace is taken once per user context, and shared by all callers and by
+ * deferred requests.
  *
  * Context: Process context, may sleep and take page faults; with page faults
  *          disabled the trace may be short, and so it may in a task that is
@@ -589,16 +589,16 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 EXPORT_SYMBOL_GPL(unwind_user_faultable);
 
 /*
- * Give the trace to those who have asked and have not got it before; it is empty
- * without a cache, that is for lack of memory.
+ * Give the trace to the tracers that have asked and have not got it yet. Without a
+ * cache, which means that there was no memory, it is empty.
  */
 static void unwind_answer(struct unwind_task_info *info,
 			  const struct unwind_stacktrace *trace)
 {
 	/*
-	 * As long as UNWIND_PENDING is set the context cannot be replaced.
-	 * Those who ask before it is cleared are answered here; those who come
-	 * later queue the task_work again.
+	 * As long as UNWIND_PENDING is set, the context cannot be replaced.
+	 * Requests made before it is cleared are answered here; later ones
+	 * queue the task_work again.
 	 */
 	u64 cookie = unwind_id_cookie(READ_ONCE(info->id));
 	u64 timestamp = READ_ONCE(info->timestamp);
@@ -609,9 +609,9 @@ static void unwind_answer(struct unwind_task_info *info,
 	long old;
 
 	/*
-	 * The trace is there for others from here on. Without memory there is no
-	 * place to note whom this answers. So refuse all further requests in this
-	 * context, or an event on the way to user mode would have the task unwind
+	 * From here on others can have the trace. Without memory there is no place
+	 * to note which works this answers. So refuse all further requests in this
+	 * context, or an event on the way to user mode would make the task unwind
 	 * for ever.
 	 */
 	old = atomic_long_read(&info->mask);
@@ -674,10 +674,10 @@ static void unwind_process(struct unwind_task_info *info)
 	srcu_read_unlock(&unwind_srcu, srcu_idx);
 
 	/*
-	 * If the hooks were switched off since this context began, nobody else
-	 * may end it any more. Nor may it be left to a later epoch: these are
-	 * counted from 1 again at some time, and unwind_forget_contexts() may
-	 * have been here already.
+	 * If the hooks were switched off since this context began, it may be that
+	 * nothing else ends it. It must not be left over into a later epoch: these
+	 * are counted from 1 again at some time, and unwind_forget_contexts() may
+	 * have passed this task already.
 	 */
 	if (unlikely(!unwind_context_is_current(info)))
 		unwind_context_reset(info);
@@ -716,9 +716,9 @@ void __unwind_deferred_reset(void)
 }
 
 /*
- * See unwind_regs_begin(). What the callbacks ask for at first is answered, too.
- * In the second round requests are refused: an event that fires each time that
- * this is done would have it go on for ever.
+ * See unwind_regs_begin(). What is requested during the first round of callbacks is
+ * answered, too. In the second round requests are refused: otherwise an event that
+ * fires each time this is done would make it go on for ever.
  */
 void __unwind_regs_begin(void)
 {
@@ -737,7 +737,7 @@ void __unwind_regs_adopt(void)
 }
 
 /**
- * unwind_deferred_task_init - Start a new task without what its parent asked
+ * unwind_deferred_task_init - Start a new task without its parent's requests
  * @task:	The child, still invisible to others
  */
 void unwind_deferred_task_init(struct task_struct *task)
@@ -749,9 +749,8 @@ void unwind_deferred_task_init(struct task_struct *task)
 /**
  * unwind_deferred_task_exit - Answer the last requests of an exiting task
  *
- * PF_EXITING is set, so no more requests come. A page fault could not be
- * interrupted by anybody any more, hence the trace ends at the first page that
- * is not resident.
+ * PF_EXITING is set, so no more requests come. Nothing could end a wait in a page
+ * fault any more, hence the trace ends at the first page that is not resident.
  *
  * Context: Process context, do_exit(), before the task loses its memory map
  *          and its tracers.
@@ -809,7 +808,7 @@ int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_init);
 
-/* What a place holds from now on, for those who register and for callbacks. */
+/* Set what a place holds from now on, for registration and for callbacks. */
 static void unwind_set_place(unsigned int idx, struct unwind_work *work)
 {
 	guard(mutex)(&unwind_works_mutex);
@@ -840,12 +839,12 @@ static void unwind_forget_bit(unsigned long bit)
  * unwind_deferred_cancel - Unregister a tracer
  * @work:	A registered work; nothing happens with any other
  *
- * When this returns, @work can no longer be requested nor will it be called;
- * requests that are pending get no callback.
+ * When this returns, @work can no longer be requested, nor will it be called;
+ * pending requests get no callback.
  *
- * Context: Process context, may sleep for as long as callbacks do, whosever they
- *	    are. Not from a callback, and not with a lock held that a callback
- *	    could need or that many others do.
+ * Context: Process context, may sleep for as long as callbacks do, including those
+ *	    of other tracers. Not from a callback, and not with a lock held that a
+ *	    callback could need, or that is needed in many places.
  */
 void unwind_deferred_cancel(struct unwind_work *work)
 {
@@ -866,8 +865,8 @@ void unwind_deferred_cancel(struct unwind_work *work)
 	synchronize_srcu(&unwind_srcu);
 
 	/*
-	 * Before somebody else can be given the bit, there must be no trace of
-	 * it: neither in a task, nor with those who read the mask before.
+	 * Before the bit can be given to another work, it must be gone: from the
+	 * tasks, and from anything that read the mask earlier and still uses it.
 	 */
 	unwind_forget_bit(BIT(nr));
 	synchronize_srcu(&unwind_srcu);
@@ -904,9 +903,9 @@ static void unwind_key_enable(void)
 }
 
 /*
- * Remove what tasks have left over from all epochs, so that these can be counted
- * from 1 again. A context that is still pending is left alone: unwind_process()
- * will bring it into the epoch of that time, or end it.
+ * Remove the left-overs of all epochs from all tasks, so that epochs can be counted
+ * from 1 again. A context that is still pending is left alone: unwind_process() will
+ * bring it into the epoch that is current by then, or end it.
  */
 static void unwind_forget_contexts(void)
 {
@@ -950,7 +949,7 @@ static DECLARE_DELAYED_WORK(unwind_disarm_work, unwind_disarm);
 #if IS_ENABLED(CONFIG_KUNIT)
 /**
  * unwind_set_last_epoch - For tests: skip epochs
- * @epoch:	The next one is the one after that; not U16_MAX
+ * @epoch:	The next epoch will be the one after this; not U16_MAX
  *
  * Context: Process context, may sleep.
  * Return: 0, or -EBUSY while requests are accepted.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layout of the words behind deferred unwinding; for deferred.c and its tests.
+ * Layout of the words that deferred unwinding keeps; for deferred.c and its tests.
  */
 #ifndef _KERNEL_UNWIND_DEFERRED_H
 #define _KERNEL_UNWIND_DEFERRED_H

@@ -3,9 +3,9 @@
 #define _KERNEL_UNWIND_RULE_CACHE_H
 
 /*
- * Rules that were found in tables, by the address that they were asked for: a
- * cache per mm, made with the mm's first table. Lookups take no lock, and call
- * nothing, so that they can be made with user access enabled.
+ * Rules that were found in tables, by the address for which they were looked up: a
+ * cache per mm, made with the mm's first table. A lookup takes no lock and calls no
+ * function, so it can be made with user access enabled.
  */
 
 #include <linux/build_bug.h>
@@ -19,8 +19,8 @@
 /**
  * struct rule_slot - A rule that was looked up
  * @tag:	Address and generation, see rule_cache_tag(); 0 while @word changes
- * @word:	See UNWIND_WORD_TABLE. It is that of @tag if that is the same
- *		before and after it is read
+ * @word:	See UNWIND_WORD_TABLE. It belongs to @tag if @tag is the same before
+ *		and after @word is read
  */
 struct rule_slot {
 	u64	tag;
@@ -28,8 +28,8 @@ struct rule_slot {
 };
 
 /*
- * A few times the depth of an ordinary stack, and as many ways as it takes to
- * have all of the stack: what is walked again and again stays.
+ * Room for a few times the depth of an ordinary stack, in enough ways for all of its
+ * frames: a stack that is walked again and again stays in the cache.
  */
 #define RULE_WAYS	4
 #define RULE_PAGES	4
@@ -61,8 +61,8 @@ void rule_cache_free(struct rule_cache *cache);
 #endif
 
 /*
- * Lets the rules of one generation not match in the next. The top bit is in no
- * user address, so that an empty slot matches none.
+ * Makes sure that rules of one generation do not match in the next. No user address
+ * has the top bit, so an empty slot matches none.
  */
 static __always_inline u64 rule_cache_mix(u64 gen)
 {
@@ -107,7 +107,7 @@ static __always_inline bool rule_slot_has(const struct rule_slot *slot, u64 tag,
  * @mix:	rule_cache_mix() of the generation
  * @word:	The rule
  *
- * Return: false if not; @word is as it was then.
+ * Return: false if not; @word is unchanged then.
  */
 static __always_inline bool rule_cache_get(const struct rule_cache *cache,
 					   unsigned long pc, u64 mix, u64 *word)
@@ -141,8 +141,9 @@ static inline void rule_slot_set(struct rule_slot *slot, u64 tag, u64 word)
  * @mix:	rule_cache_mix() of the generation in which it was found
  * @word:	The rule
  *
- * The newest comes first, where it is found fast; any other has to go. While
- * somebody else is here, there is nothing lost if it is not remembered.
+ * The newest rule is put first in its set, where it is found fastest; one of the
+ * others makes room. If another CPU is changing the cache, the rule is not
+ * remembered, and nothing is lost.
  */
 static inline void rule_cache_set(struct rule_cache *cache, unsigned long pc,
 				  u64 mix, u64 word)

@@ -2,12 +2,12 @@
 /*
  * Decoder of SFrame tables.
  *
- * A table has an index of functions, sorted by their start, and for each
- * function rows: from this offset on, this is how to find the caller. Version 2
- * has all of a function but its rows in the index; version 3 has a part of it,
- * the attribute, in front of the rows.
+ * A table has an index of functions, sorted by their start, and rows for each
+ * function. A row says how to find the caller from a certain offset on. In version
+ * 2, everything about a function but its rows is in the index; in version 3 a part
+ * of that, the attribute, is in front of the rows.
  *
- * All of it is the work of whoever owns the memory. Numbers are read once into
+ * All of it can have been made up by the program. Numbers are read once into
  * locals, and checked where they are used. Addresses of code are sums modulo
  * 2^64 of what the table says: nonsense gives a nonsensical address, which does
  * not match. Addresses of the table are checked: against its bounds before
@@ -478,9 +478,9 @@ sframe_search(const struct sframe_cursor *c, u64 *entry,
 }
 
 /*
- * A search that ends at the wrong place has not found the function. So it is
- * now that the order is looked at: search again, with narrowing bounds for what
- * is read.
+ * If the index is not in order, the search ends at the wrong place and does not find
+ * the function. So the order is checked only now: search again, with narrowing
+ * bounds for what is read.
  */
 static __always_inline enum sframe_status
 sframe_check_order(const struct sframe_cursor *c)
@@ -580,9 +580,9 @@ sframe_find_func(const struct sframe_cursor *c, struct sframe_func *func)
 }
 
 /*
- * Bytes of a row's words, by their number and code in its info byte. A table,
- * because each row takes a look at it that a lookup goes past. What is no code
- * is beyond the end of any rows.
+ * Bytes of a row's words, by their number and their code in its info byte. This is a
+ * table because a lookup needs it for each row that it skips. An invalid code gives a
+ * size beyond the end of any rows.
  */
 #define SFRAME_ROW_BITS(info)	(((info) >> 1) & 0x3f)
 
@@ -594,7 +594,7 @@ static const u32 sframe_words_len[] = {
 };
 
 /*
- * In a window: go past rows until one starts after @off. @words and @info are
+ * In a window: skip rows until one starts after @off. @words and @info are
  * those of the row before it. @width is that of starts, and a constant.
  */
 static __always_inline enum sframe_status
@@ -738,7 +738,7 @@ sframe_default_row(const struct sframe_section *sec, u8 info,
 	return SFRAME_OK;
 }
 
-/* A control and an offset; @loc is as it was if that is what they say. */
+/* A control word and an offset; they may say that @loc stays as it is. */
 static enum sframe_status
 sframe_flex_loc(struct sframe_words *words, struct unwind_loc *loc)
 {
@@ -834,8 +834,8 @@ sframe_decode_row(const struct sframe_section *sec,
 }
 
 /*
- * The same for most rows, which come to a word: those of ordinary functions in
- * an ordinary table with the offset of the CFA, or that and the one of the FP. 0
+ * The rule of most rows, which comes to a word: of ordinary functions in an
+ * ordinary table with the offset of the CFA, or that and the one of the FP. 0
  * if the row is another one.
  */
 static __always_inline u64
@@ -1028,12 +1028,12 @@ sframe_find(const struct sframe_section *sec, const struct sframe_buf *buf,
  * @sec:	The bounds of table and code, set by the caller; the rest is
  *		filled in, and makes sense on success only
  *
- * A table without functions is legal, nothing is found in it.
+ * A table without functions is legal; nothing is found in it.
  *
  * Context: Process context, the mm is that of current. May sleep and take page
  *	    faults; with page faults disabled it fails instead.
  * Return: SFRAME_OK; SFRAME_FAULT, also if a fatal signal is pending, in which
- *	   case another time may do better; or why the table is no good.
+ *	   case a later attempt may succeed; or why the table cannot be used.
  */
 enum sframe_status sframe_open_user(struct sframe_section *sec)
 {
@@ -1047,7 +1047,7 @@ enum sframe_status sframe_open_user(struct sframe_section *sec)
  * @sec:	The table, as sframe_open_user() left it
  * @ip:		Address of an instruction; for a return address, one less
  * @rule:	The rule, on success
- * @budget:	Rows that may still be looked at, is reduced by those that were
+ * @budget:	Rows that may still be looked at; reduced by those that were
  *
  * Context: As sframe_open_user().
  * Return: SFRAME_OK, or why there is no rule, see enum sframe_status.

@@ -6,24 +6,24 @@
  * Decoder of SFrame tables (AMD64, versions 2 and 3): which rule leads from a
  * frame to its caller, for the code at an address.
  *
- * The decoder knows nothing of address spaces, locks or memory management: it
+ * The decoder knows nothing about address spaces, locks or memory management: it
  * gets the bounds of a table and finds a rule in it. It also builds in user
  * space, see tests/sframe in the repository of this series.
  *
- * The table is user memory that can change at any time. All that is kept of it
- * is what struct sframe_section says, checked; everything else is read, and
- * checked, at each lookup.
+ * The table is user memory that can change at any time. Only what is in struct
+ * sframe_section is kept, and was checked; everything else is read and checked at
+ * each lookup.
  *
  * Work is bounded: a lookup reads at most 66 + SFRAME_MAX_BACK entries of the
- * function index and SFRAME_MAX_ROWS rows. How many rows, and entries that the
- * search has to step back over, all the lookups of one trace may look at is up
- * to the caller: it passes a budget, SFRAME_MAX_ROWS_TRACE is meant for that.
+ * function index and SFRAME_MAX_ROWS rows. For all the lookups of one trace together,
+ * the caller passes a budget of rows, and of entries that the search has to step back
+ * over; SFRAME_MAX_ROWS_TRACE is meant for that.
  */
 
 #include <linux/types.h>
 #include <linux/unwind_rule.h>
 
-/* Rows that one lookup looks at. What compilers make has some dozens at most. */
+/* Rows that one lookup looks at. Functions as compilers make them have some dozens. */
 #define SFRAME_MAX_ROWS		8192
 
 /* Rows that the lookups of one trace should look at together. */
@@ -76,7 +76,7 @@ struct sframe_section {
 };
 
 /**
- * enum sframe_status - What came of reading a table
+ * enum sframe_status - Result of reading a table
  * @SFRAME_OK:			There is an answer
  * @SFRAME_NO_ROW:		No row covers the address
  * @SFRAME_UNSUPPORTED:		The function has a property that the format has
@@ -103,8 +103,8 @@ struct sframe_section {
  * @SFRAME_BAD_ROW:		A row that makes no sense
  * @SFRAME_NR_STATUS:		Number of values
  *
- * For other functions of the table, the values from SFRAME_BAD_FUNC_RANGE on say
- * nothing.
+ * The values from SFRAME_BAD_FUNC_RANGE on concern one function, and say nothing about
+ * others of the table.
  */
 enum sframe_status {
 	SFRAME_OK,

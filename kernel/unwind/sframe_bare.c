@@ -86,7 +86,7 @@ bool sframe_bare_find(struct sframe_mm *sm, unsigned long pc,
 /**
  * sframe_bare_last - Ranges that were needed last, and have no table at all
  * @sm:		Store
- * @last:	UNWIND_USER_BARE of them, which may be empty or be the same
+ * @last:	UNWIND_USER_BARE of them, which may be empty or equal
  */
 void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last)
 {
@@ -111,12 +111,15 @@ void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last)
 			range = &bare->ranges[index];
 			last[i].start = READ_ONCE(range->start);
 			last[i].len = READ_ONCE(range->end) - last[i].start;
+			/* Whatever the key says: below it may say something else. */
 			files[i] = READ_ONCE(range->file);
 		}
 	} while (read_seqcount_retry(&sm->seq, seq));
 
+	if (!unwind_files_used())
+		return;
 	/* Pointers are good after they were found not to be changing. */
-	for (i = 0; unwind_files_used() && i < UNWIND_USER_BARE; i++) {
+	for (i = 0; i < UNWIND_USER_BARE; i++) {
 		if (files[i] && rcu_access_pointer(files[i]->table))
 			last[i].len = 0;
 	}

@@ -2,16 +2,16 @@
 /*
  * Find the SFrame table for an address by the ELF headers of its mapping.
  *
- * The headers are read as the user memory that they are, never by way of the
- * file: a page fault can be killed, a read from a file system cannot always.
- * So nothing is locked while they are read, and the mappings may change under
- * us. That does not matter for the headers, which are not to be trusted anyway,
- * but the result must not be kept for other mappings than it was found for: a
- * struct sframe_search tells whether some of them was unmapped.
+ * The headers are read as user memory, never through the file: a task that waits in
+ * a page fault can be killed, but not always one that waits for a file system. So
+ * nothing is locked while they are read, and the mappings may change under us. For
+ * the headers that does not matter, as they are not trusted anyway. But the result
+ * must not be kept for other mappings than those it was found for: struct
+ * sframe_search tells whether any of them was unmapped.
  *
- * "There is no table" is a result as good as a table, and is remembered until
- * the mapping goes. What cannot be read although page faults are possible is
- * remembered for a second.
+ * "There is no table" is a result like any other, and is remembered until the mapping
+ * goes. What cannot be read although page faults are possible is remembered for a
+ * second.
  */
 
 #include <linux/elf.h>
@@ -373,9 +373,10 @@ static const char *fill_entry(struct sframe_image *image,
 }
 
 /*
- * Can this be code? It need not be: a stack may say anything, and where the frame
- * pointer ceases to be one, it does. So this is without the mmap lock, which
- * another thread may hold for as long as a fork takes.
+ * Can this be code? It may be anything: a stack can be made up, and where code does
+ * not keep a frame pointer, following the register gives arbitrary addresses. As this
+ * happens often, do not take the mmap lock, which another thread may hold for as long
+ * as a fork takes.
  */
 static bool maybe_code(struct mm_struct *mm, unsigned long pc)
 {
@@ -392,9 +393,9 @@ static bool maybe_code(struct mm_struct *mm, unsigned long pc)
 }
 
 /*
- * Note what file some code is mapped from, if somebody makes tables for files.
- * @vma is the mapping now, which keeps the inode. Returns 0; -EAGAIN if that is
- * another file by now; -ENOMEM.
+ * Note which file some code is mapped from, if anybody has the device for tables open.
+ * @vma is the mapping now, which keeps the inode. Returns 0; -EAGAIN if another file
+ * is mapped there by now; -ENOMEM.
  */
 static int set_file(const struct sframe_image *image,
 		    const struct vm_area_struct *vma,
@@ -420,8 +421,8 @@ static int set_file(const struct sframe_image *image,
 }
 
 /*
- * Remember that some code has no SFrame table; not if its file could not be noted,
- * for want of memory (@ret): then no table for that would ever be seen.
+ * Remember that some code has no SFrame table. But do not if there was no memory to
+ * note its file (@ret): then a table for that file would never be seen.
  */
 static void insert_bare(const struct sframe_image *image,
 			struct sframe_range *bare,
@@ -517,8 +518,8 @@ out:
  * @sm:		Store of current's mm, which knows nothing of @pc
  * @pc:		Address of code, or what a stack says is one
  * @entry:	The entry for @pc, in the store, with a reference
- * @bare:	Code with @pc that has no table; remembered if that is possible. The
- *		file is not the caller's
+ * @bare:	Code around @pc that has no table; remembered if that is possible. The
+ *		caller has no reference to its file
  *
  * Context: Process context, may sleep. Takes the mmap lock for reading; not
  *	    while user memory is read, which may take any time but ends when the

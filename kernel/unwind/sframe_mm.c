@@ -3,10 +3,10 @@
  * Which SFrame table has the rules for an address: one store per mm, made when
  * the mm is unwound for the first time or gets its first table by prctl().
  *
- * A store knows, by ranges of code that do not overlap, what table there is or
- * that there is none. The walker looks entries up without a lock and keeps a
- * reference for as long as it reads the table, which may take any time: it is
- * user memory that somebody else may have to supply.
+ * A store knows for ranges of code, which do not overlap, what table there is, or that
+ * there is none. The walker looks entries up without a lock and holds a reference for
+ * as long as it reads the table. That may take any time, as the table is user memory,
+ * which another process may have to supply.
  *
  * Removing an entry or a range takes no memory, so unmapping never fails because
  * of it.
@@ -236,9 +236,9 @@ struct sframe_entry *sframe_entry_next(const struct sframe_entry *entry)
 }
 
 /*
- * The tree may be changing: then an entry can be missed, and sframe_entry_get()
- * tries again, but there are no loops and what is found is an entry that has
- * the address.
+ * The tree may be changing. Then an entry can be missed, in which case
+ * sframe_entry_get() tries again. But the search always ends, and an entry that is
+ * found covers the address.
  */
 static struct sframe_entry *find_rcu(struct sframe_mm *sm, unsigned long pc)
 {
@@ -323,7 +323,7 @@ void sframe_entry_link(struct sframe_mm *sm, struct sframe_entry *entry)
 }
 
 /**
- * sframe_next_gen - Use no rule any more that was cached until now
+ * sframe_next_gen - Stop using the rules that were cached until now
  * @sm:	Store
  *
  * Context: sm->lock held
@@ -339,7 +339,7 @@ void sframe_next_gen(struct sframe_mm *sm)
 /**
  * sframe_entry_unlink - Take an entry out of the store
  * @sm:		Store
- * @entry:	Entry in it, which may be gone then
+ * @entry:	Entry in it, which may be freed by this
  * @what:	Why, for the trace
  *
  * Context: sm->lock held
@@ -463,7 +463,7 @@ void sframe_search_end(struct sframe_mm *sm, struct sframe_search *search)
 }
 
 /**
- * sframe_check_mapped - Is there nothing but such mappings in a range?
+ * sframe_check_mapped - Is all of a range mapped in a certain way?
  * @mm:		Address space
  * @start:	First byte of the range
  * @end:	The end of it (exclusive)
@@ -544,9 +544,9 @@ static bool is_outdated(const struct sframe_mm *sm, unsigned int epoch)
  * @epoch:	unwind_files_get_epoch() before the file was looked at
  *
  * Context: mmap lock of current's mm held, for reading
- * Return: The entry that covers @pc, with a reference: @entry, or that of
- *	   somebody who was faster. NULL if a mapping has gone meanwhile, not all
- *	   of the table is mapped, or the device was opened.
+ * Return: The entry that covers @pc, with a reference: @entry, or that of another
+ *	   walk that was faster. NULL if a mapping has gone meanwhile, not all of the
+ *	   table is mapped, or the device was opened.
  */
 struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 					 struct sframe_entry *entry,
@@ -604,7 +604,7 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
  * @epoch:	unwind_files_get_epoch() before the file was looked at
  * @reason:	Why there is no table
  *
- * If it cannot be remembered, that is as good: it will be found again.
+ * If it cannot be remembered, nothing is lost: it will be found again.
  *
  * Context: mmap lock of current's mm held, for reading
  */
@@ -707,11 +707,11 @@ int sframe_entry_attach(struct sframe_mm *sm, struct sframe_entry *entry,
 }
 
 /**
- * sframe_mm_renew - Find everything again that was found
+ * sframe_mm_renew - Forget all that was found, so that it is found again
  * @sm:		Store
  *
- * Until somebody began to make tables for files, nobody noted what files there
- * are.
+ * While nobody had the device for tables open, the files of the mappings were not
+ * noted.
  */
 void sframe_mm_renew(struct sframe_mm *sm)
 {
@@ -768,8 +768,8 @@ static bool is_new_complaint(dev_t dev, unsigned long ino)
  * @entry:	Entry of the table; the caller has a reference
  * @status:	What is wrong
  *
- * The log says so once for each file. What a program has added by prctl() is its
- * own business, and only in the trace.
+ * The kernel log says so once for each file. For a table that a program has added by
+ * prctl(), only the trace does: that is the program's own business.
  */
 void sframe_entry_bad(struct sframe_mm *sm, struct sframe_entry *entry,
 		      enum sframe_status status)
@@ -866,7 +866,8 @@ void __sframe_mm_exit(struct mm_struct *mm)
 
 /*
  * Make @copy a copy of the first entry from @start on that prctl() added. Returns
- * false if there is none. Others may go at any time, whatever the mmap lock says.
+ * false if there is none. Other entries may be dropped at any time, even with the
+ * mmap lock held.
  */
 static bool copy_added(struct sframe_mm *sm, unsigned long start,
 		       struct sframe_entry *copy)
@@ -910,8 +911,8 @@ static void drop_not_copied(struct mm_struct *oldmm, struct mm_struct *mm)
  * All others are found again when they are needed. Code or tables that the copy
  * does not have (MADV_DONTFORK) are left out.
  *
- * Each entry and each mapping is looked at once: many entries may have the same
- * table, which may be in very many mappings.
+ * Each entry and each mapping is looked at only once, since many entries may have the
+ * same table, and it may be in very many mappings.
  *
  * Return: 0 or -ENOMEM.
  */

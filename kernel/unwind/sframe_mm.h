@@ -3,7 +3,7 @@
 #define _KERNEL_UNWIND_SFRAME_MM_H
 
 /*
- * What an mm knows of the SFrame tables for its code. Shared by the store
+ * What is known about the SFrame tables for the code of an mm. Shared by the store
  * (sframe_mm.c and sframe_bare.c), the search for tables (sframe_discover.c),
  * prctl() (sframe_prctl.c and sframe_proc.c) and the provider of rules (user_tables.c).
  *
@@ -12,7 +12,7 @@
  * and the file that it is mapped from, for which somebody may have made a table.
  * Entries and bare ranges do not overlap.
  *
- * Who may do what when:
+ * What each operation needs:
  *
  *		insert		remove		look up		use an entry
  * lock		sm->lock, and	sm->lock	RCU, retried	a reference
@@ -20,8 +20,8 @@
  *		keeps the code
  *		and table mapped
  *
- * An entry does not change but for @reason; it is replaced by another one. Its
- * memory goes with the last reference and a grace period.
+ * Of an entry, only @reason changes; for anything else it is replaced by another
+ * entry. It is freed with the last reference, after a grace period.
  */
 
 #include <linux/bits.h>
@@ -40,9 +40,9 @@
 #include "user.h"
 
 /*
- * Limits per mm. What was found makes room for what is newer, what was asked for
- * is refused. All of it together is some 1.3 MB of kernel memory, which is
- * charged to the memory cgroup.
+ * Limits per mm. If there is no room, entries that were found are dropped for newer
+ * ones, and requests to add a table are refused. All of it together takes some 1.3 MB
+ * of kernel memory, which is charged to the memory cgroup.
  */
 #define SFRAME_MAX_FOUND	1024
 #define SFRAME_MAX_BARE		1024
@@ -52,13 +52,13 @@
 #define SFRAME_EVICT		(SFRAME_MAX_FOUND / 4)
 
 /*
- * For what a walk remembers: that is for somebody else, and rather does without
- * than reclaim memory, or take the last of it.
+ * For what a walk remembers. It is for the benefit of a tracer, not of the task, so
+ * it is better to do without than to reclaim memory, or to take the last of it.
  */
 #define SFRAME_GFP		(GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOMEMALLOC | \
 				 __GFP_NOWARN)
 
-/* For what somebody asks for, who can be told that there is no memory */
+/* For what a program asks for, which can be told that there is no memory */
 #define SFRAME_ADD_GFP		(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN)
 
 /* Bytes that a table may have; offsets in it are of 32 bits. */
@@ -102,7 +102,7 @@ static inline bool sframe_range_has(const struct sframe_range *range,
  * @list:	In sframe_mm::found, if not @added
  * @ref:	One for the tree, one for each walk that uses the entry
  * @has_table:	There is a table, as opposed to one that could not be read
- * @added:	Somebody asked for it: neither replaced nor evicted
+ * @added:	Added on request: neither replaced nor evicted
  * @attached:	Not by prctl(): there is no SFrame table, but the file may have one,
  *		and is nothing but this memory
  * @rcu:	To free it
@@ -170,8 +170,8 @@ struct sframe_bare {
  * @gen:	Changes when an entry goes. Read without the lock
  * @files_epoch: What unwind_files_epoch was when the ranges were new. No lock
  * @bare:	Code without table, or NULL. Read under RCU
- * @last_bare:	Indices of the ranges that were needed last, as a hint: whatever
- *		range is there, it is bare. No lock
+ * @last_bare:	Indices of the ranges that were needed last, as a hint: any range
+ *		that is there is bare. No lock
  * @no_memory:	In jiffies, when memory for @cache was refused. No lock
  * @cache:	Rules by address; comes with the first entry that has a table and
  *		stays. NULL until then. Read without the lock

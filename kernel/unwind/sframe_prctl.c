@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SFrame tables that a program names by prctl(), as those of code that it has
- * compiled itself.
+ * SFrame tables that a program adds by prctl(), for instance for code that it has
+ * compiled at run time.
  */
 
 #include <linux/err.h>
@@ -131,7 +131,7 @@ static int add_entry(struct sframe_mm *sm, struct sframe_entry *entry)
  * of the code is unmapped, moved or mapped over. A copied mm has it as well. To
  * change a table in place, remove it and add it again: rules are cached.
  *
- * It takes the place of whatever the kernel has found for the code by itself.
+ * It replaces any table that the kernel has found for the code.
  *
  * Return: 0, or
  *
@@ -254,8 +254,8 @@ static struct sframe_mm *lock_store(struct mm_struct *mm)
  * @arg4:		Likewise
  * @arg5:		Likewise
  *
- * If the table was added for several ranges of code, all of them go. Walks that
- * are reading the table meanwhile may still do so for a moment.
+ * If the table was added for several ranges of code, it is removed from all of them.
+ * Walks that are reading the table may go on doing so for a moment.
  *
  * Return: 0, or
  *
@@ -327,9 +327,9 @@ static int copy_arg(struct prctl_sframe *arg, struct prctl_sframe __user *uarg)
  * @arg4:	Not used, must be 0
  * @arg5:	Likewise
  *
- * To add a table is the same as PR_ADD_SFRAME. What is removed is the one table
- * that was added with exactly these ranges, by either way, while
- * PR_REMOVE_SFRAME goes by the table and removes it from all of its code.
+ * Adding a table does what PR_ADD_SFRAME does. Removing one removes the table that
+ * was added with exactly these ranges, by either command; PR_REMOVE_SFRAME, in
+ * contrast, removes a table from all of its code.
  *
  * Return: 0, what sframe_prctl_add() returns, or
  *

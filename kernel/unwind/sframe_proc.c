@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /proc/PID/sframe_tables: the SFrame tables that prctl() added, for whoever
- * checkpoints a process and restores it.
+ * /proc/PID/sframe_tables: the SFrame tables that prctl() added, for programs that
+ * checkpoint a process and restore it.
  */
 
 #include <linux/mm_types.h>
@@ -18,7 +18,7 @@
  * @table:	The table whose turn it is
  * @text:	Its code
  *
- * It has copies, as the tables change while the list is read.
+ * @table and @text are copies, as the tables may change while the list is read.
  */
 struct sframe_list {
 	struct mm_struct	*mm;

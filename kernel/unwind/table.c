@@ -2,9 +2,9 @@
 /*
  * Tables of rules that user space made for a file: check and search.
  *
- * Whoever hands in a table may have made it up. All of it is checked once, in a
- * copy; what is kept has no index that leads outside of it, so that the search
- * has nothing to check but the place that is asked for.
+ * A table that is handed in may be made up. All of it is checked once, in a copy.
+ * What is kept has no index that leads outside of it, so a search has to check
+ * nothing but the offset that it is asked for.
  */
 
 #include <kunit/visibility.h>
@@ -200,6 +200,13 @@ static bool take_loc(const struct unwind_table_loc *from, unsigned int allowed,
 #define LOC_RA		(LOC_CFA | BIT(UNWIND_TABLE_CFA_DEREF))
 #define LOC_FP		(LOC_RA | BIT(UNWIND_TABLE_SAME) | BIT(UNWIND_TABLE_CFA))
 
+/* A slot is never the one of the return address, nor above it. */
+static bool bx_is_valid(u16 bx)
+{
+	return bx <= UNWIND_TABLE_BX_SAME ||
+	       (bx >= 2 * sizeof(u64) && bx % sizeof(u64) == 0);
+}
+
 static const char *take_caller(const struct unwind_table_rule *from,
 			       struct unwind_rule *rule)
 {
@@ -213,6 +220,8 @@ static const char *take_caller(const struct unwind_table_rule *from,
 		return "return address of a rule";
 	if (!take_loc(&from->fp, LOC_FP, &rule->fp))
 		return "frame pointer of a rule";
+	if (!bx_is_valid(from->bx))
+		return "rbx of a rule";
 
 	rule->cfa_add = from->cfa_add;
 	rule->signal = from->flags & UNWIND_TABLE_SIGNAL;
@@ -222,8 +231,7 @@ static const char *take_caller(const struct unwind_table_rule *from,
 }
 
 /*
- * Take over a rule. @rule is for its long form, and @word says whether that is
- * needed: it is 1 then.
+ * Take over a rule. @rule gets its long form; @word is 1 if the long form is needed.
  */
 static const char *take_rule(const struct unwind_table_rule *from,
 			     struct unwind_rule *rule, u64 *word)
@@ -232,15 +240,13 @@ static const char *take_rule(const struct unwind_table_rule *from,
 	const char *why;
 
 	*rule = (struct unwind_rule) { };
-	if (from->reserved)
-		return "reserved field of a rule";
 	if (from->kind == UNWIND_TABLE_CALLER) {
 		why = take_caller(from, rule);
 		*word = rule->word ? rule->word | UNWIND_WORD_FILE : 0;
 		return why;
 	}
 
-	if (from->flags || from->cfa_add ||
+	if (from->flags || from->bx || from->cfa_add ||
 	    !take_loc(&from->cfa, LOC_NONE, &none) ||
 	    !take_loc(&from->ra, LOC_NONE, &none) ||
 	    !take_loc(&from->fp, LOC_NONE, &none))
@@ -290,9 +296,22 @@ static const char *take_rules(const struct table_parts *parts,
 	return NULL;
 }
 
+static bool has_bx(const struct table_parts *parts)
+{
+	unsigned int i;
+
+	for (i = 0; i < parts->header->nr_rules; i++) {
+		if (parts->rules[i].bx)
+			return true;
+		if (i % TABLE_CHUNK == 0)
+			cond_resched();
+	}
+	return false;
+}
+
 /* One block for all, the parts with the largest members first. */
 static struct unwind_table *alloc_table(const struct unwind_table_header *header,
-					unsigned int nr_longs)
+					unsigned int nr_longs, unsigned int nr_bx)
 {
 	struct unwind_table *table;
 	size_t size;
@@ -304,7 +323,8 @@ static struct unwind_table *alloc_table(const struct unwind_table_header *header
 	       nr_longs * sizeof(*table->longs) +
 	       header->nr_runs * sizeof(*table->firsts) +
 	       (header->nr_pages + 1) * sizeof(*table->pages) +
-	       header->nr_rows * sizeof(*table->rows);
+	       header->nr_rows * sizeof(*table->rows) +
+	       nr_bx * sizeof(*table->bx);
 	table = kvmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL |
 			 __GFP_NOWARN);
 	if (!table)
@@ -330,14 +350,16 @@ static struct unwind_table *alloc_table(const struct unwind_table_header *header
 	table->pages = at;
 	at += (header->nr_pages + 1) * sizeof(*table->pages);
 	table->rows = at;
+	at += header->nr_rows * sizeof(*table->rows);
+	table->bx = nr_bx ? at : NULL;
 	return table;
 }
 
 /**
  * unwind_table_make - Check a table and keep what is needed of it
  * @data:	Copy of what was handed in, aligned as u64
- * @len:	Bytes of that
- * @why:	If it is refused, the reason
+ * @len:	Size of the copy in bytes
+ * @why:	Gets the reason if the table is refused
  *
  * Context: May sleep.
  * Return: The table; ERR_PTR(-EINVAL) if it is refused, ERR_PTR(-ENOMEM) if there
@@ -361,7 +383,8 @@ struct unwind_table *unwind_table_make(const void *data, size_t len,
 	if (*why)
 		return ERR_PTR(fatal_signal_pending(current) ? -EINTR : -EINVAL);
 
-	table = alloc_table(parts.header, nr_longs);
+	table = alloc_table(parts.header, nr_longs,
+			    has_bx(&parts) ? parts.header->nr_rules : 0);
 	if (!table) {
 		*why = "no memory";
 		return ERR_PTR(-ENOMEM);
@@ -376,6 +399,8 @@ struct unwind_table *unwind_table_make(const void *data, size_t len,
 	memcpy(table->pages, parts.pages,
 	       (table->nr_pages + 1) * sizeof(*table->pages));
 	memcpy(table->rows, parts.rows, table->nr_rows * sizeof(*table->rows));
+	for (i = 0; table->bx && i < table->nr_words; i++)
+		table->bx[i] = parts.rules[i].bx;
 	return table;
 }
 EXPORT_SYMBOL_IF_KUNIT(unwind_table_make);

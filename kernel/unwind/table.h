@@ -4,8 +4,8 @@
 
 /*
  * Tables of rules that user space made for a file, see uapi/linux/unwind_table.h:
- * the check of what it handed in, and the search in what was kept. Neither takes
- * locks or knows of files; also builds in user space, for tests.
+ * the check of what was handed in, and the search in what was kept. Neither takes
+ * locks or knows about files. Also builds in user space, for tests.
  */
 
 #include <linux/nospec.h>
@@ -30,6 +30,8 @@
  * @rows:	Rows
  * @words:	By rule, what is to be done; see unwind_table_find()
  * @longs:	Rules in their long form
+ * @bx:		By rule, where the caller's rbx is, as unwind_table_rule::bx; NULL if no
+ *		rule says that
  */
 struct unwind_table {
 	unsigned int			nr_runs;
@@ -45,6 +47,7 @@ struct unwind_table {
 	struct unwind_table_row		*rows;
 	u64				*words;
 	struct unwind_rule		*longs;
+	u16				*bx;
 };
 
 struct unwind_table *unwind_table_make(const void *data, size_t len,
@@ -61,7 +64,7 @@ void unwind_table_free(struct unwind_table *table);
 #define UNWIND_TABLE_WORD_IS_LONG(word)	(!((word) & UNWIND_WORD_TABLE))
 #define UNWIND_TABLE_WORD_LONG_INDEX(word)	((word) >> 2)
 
-/* The row that counts for a place in a page, of @nr rows at @row, more than 0 */
+/* The row that applies at a place in a page, which has @nr rows (1 or more) at @row */
 static inline const struct unwind_table_row *
 unwind_table_row(const struct unwind_table_row *row, u32 nr, u16 offset)
 {
@@ -75,31 +78,19 @@ unwind_table_row(const struct unwind_table_row *row, u32 nr, u16 offset)
 	return row;
 }
 
-/**
- * unwind_table_find - Find the rule for a place in the file
- * @table:	Table
- * @offset:	Offset in the file, of an address that user space may have made up
- * @rule:	The rule. If it has a word, nothing else is set
- *
- * Context: Any. What keeps @table is the caller's affair.
- * Return: UNWIND_USER_FOUND, with a word for whatever can be said in one, an end
- *	   of the walk included; UNWIND_USER_NO_RULE if the place is not covered.
- */
-static inline enum unwind_user_status
-unwind_table_find(const struct unwind_table *table, u64 offset,
-		  struct unwind_rule *rule)
+/* The row that counts for a place in the file, NULL if that is not covered */
+static __always_inline const struct unwind_table_row *
+unwind_table_find_row(const struct unwind_table *table, u64 offset)
 {
 	u64 page = offset >> UNWIND_TABLE_PAGE_SHIFT;
 	const struct unwind_table_run *run = table->runs;
-	const struct unwind_table_row *row;
 	unsigned int i = 0;
 	const u32 *first;
-	u64 word;
 
 	/* Files have one run, but for a few. */
 	while (unlikely(page - run->page >= run->nr_pages)) {
 		if (++i == table->nr_runs)
-			return UNWIND_USER_NO_RULE;
+			return NULL;
 		i = array_index_nospec(i, table->nr_runs);
 		run = &table->runs[i];
 	}
@@ -108,11 +99,33 @@ unwind_table_find(const struct unwind_table *table, u64 offset,
 	first = &table->pages[table->firsts[i] +
 			      array_index_nospec(page - run->page, run->nr_pages)];
 	if (first[0] == first[1])
-		return UNWIND_USER_NO_RULE;
+		return NULL;
 
-	row = unwind_table_row(&table->rows[first[0]], first[1] - first[0],
-			       offset & (UNWIND_TABLE_PAGE_SIZE - 1));
-	word = table->words[row->rule];
+	return unwind_table_row(&table->rows[first[0]], first[1] - first[0],
+				offset & (UNWIND_TABLE_PAGE_SIZE - 1));
+}
+
+/**
+ * unwind_table_find - Find the rule for a place in the file
+ * @table:	Table
+ * @offset:	Offset in the file, of an address that user space may have made up
+ * @rule:	Gets the rule. If it has a word, nothing else is set
+ *
+ * Context: Any. The caller makes sure that @table stays.
+ * Return: UNWIND_USER_FOUND, with a word if the rule fits into one, as the end of
+ *	   a walk does; UNWIND_USER_NO_RULE if the place is not covered.
+ */
+static inline enum unwind_user_status
+unwind_table_find(const struct unwind_table *table, u64 offset,
+		  struct unwind_rule *rule)
+{
+	const struct unwind_table_row *row = unwind_table_find_row(table, offset);
+	u64 word;
+
+	if (!row)
+		return UNWIND_USER_NO_RULE;
+	/* Rows were checked, but one after the last may be read ahead of a compare. */
+	word = table->words[array_index_nospec(row->rule, table->nr_words)];
 	if (likely(!UNWIND_TABLE_WORD_IS_LONG(word))) {
 		rule->word = word;
 		return UNWIND_USER_FOUND;
@@ -122,6 +135,26 @@ unwind_table_find(const struct unwind_table *table, u64 offset,
 
 	*rule = table->longs[UNWIND_TABLE_WORD_LONG_INDEX(word)];
 	return UNWIND_USER_FOUND;
+}
+
+/**
+ * unwind_table_find_bx - Find where the caller's rbx is
+ * @table:	Table
+ * @offset:	Offset in the file, of an address that user space may have made up
+ *
+ * Context: Any. The caller makes sure that @table stays.
+ * Return: As unwind_table_rule::bx; 0 if the table does not say it.
+ */
+static inline u16 unwind_table_find_bx(const struct unwind_table *table,
+				       u64 offset)
+{
+	const struct unwind_table_row *row;
+
+	if (!table->bx)
+		return 0;
+	row = unwind_table_find_row(table, offset);
+	/* See above. */
+	return row ? table->bx[array_index_nospec(row->rule, table->nr_words)] : 0;
 }
 
 #endif /* _KERNEL_UNWIND_TABLE_H */

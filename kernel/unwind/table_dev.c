@@ -3,8 +3,8 @@
  * /dev/unwind_tables: profilers hand in tables of rules for the files that
  * processes have mapped. See Documentation/userspace-api/unwind-tables.rst.
  *
- * A table lives as long as the descriptor that it came through, whoever else has
- * that by now. Walks find it by the file, under RCU.
+ * A table lives as long as the descriptor that it came through, including copies of
+ * that in other processes. Walks find it by the file, under RCU.
  */
 
 #include <linux/capability.h>
@@ -40,8 +40,8 @@
 #define TABLE_MAX_ATTACHED	BIT(18)
 
 /*
- * Whoever asks can be told that there is no memory: nobody is killed for it, in the
- * caller's memory cgroup or elsewhere.
+ * The caller can be told that there is no memory. So nothing is killed to get some,
+ * in the caller's memory cgroup or elsewhere.
  */
 #define TABLE_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
@@ -102,7 +102,7 @@ static bool table_charge(size_t size)
 	return false;
 }
 
-/* A copy of what user space hands in. It may be large, and the caller killed. */
+/* Copy what user space hands in. That may be large, and the caller may be killed. */
 static void *copy_table(u64 addr, size_t len)
 {
 	const char __user *from = u64_to_user_ptr(addr);
@@ -173,7 +173,7 @@ static void free_table(struct unwind_table *table)
 	unwind_table_free(table);
 }
 
-/* Take a table back from all files; it may go after a grace period. */
+/* Detach a table from all files; it can be freed after a grace period. */
 static void detach_table(struct dev_table *dev)
 {
 	while (unwind_files_detach_some(&dev->attached))
@@ -220,7 +220,7 @@ static long dev_make(struct dev_file *df, const void __user *argp, size_t size)
 	return ret == -EBUSY ? -ENOSPC : ret;
 }
 
-/* Is the inode what the table's maker has seen? */
+/* Is the inode as it was when the table was made from it? */
 static int check_inode(const struct inode *inode,
 		       const struct unwind_attach *attach)
 {

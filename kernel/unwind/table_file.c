@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which table counts for a file.
+ * Which table applies to a file.
  *
- * A file is known by its inode, which may go at any time: nothing here keeps one,
- * so that a file system can be unmounted, and a hook where inodes are destroyed
- * takes away what was kept for it. While some code is mapped from a file, its
- * inode stays.
+ * A file is identified by its inode. Nothing here holds a reference to the inode, or
+ * a file system could not be unmounted. Instead, a hook where inodes are destroyed
+ * removes what was kept for it. While some code is mapped from a file, its inode
+ * stays.
  */
 
 #include <linux/atomic.h>
@@ -142,7 +142,7 @@ void __unwind_file_forget(const struct inode *inode)
 		forget(file);
 }
 
-/* Tables for what the file was before it was changed are of no use. */
+/* Tables that were made before the file was changed are of no use. */
 static void drop_stale(struct unwind_file *file, const struct inode *inode)
 {
 	struct timespec64 mtime = inode_get_mtime(inode);
@@ -183,12 +183,12 @@ static bool is_known(const void *key)
 
 /**
  * unwind_file_get - The file that an inode, or a vDSO, is known as
- * @inode:	Inode that cannot go meanwhile, as one that is mapped; or NULL
+ * @inode:	Inode that cannot be destroyed now, such as one that is mapped; or NULL
  * @key:	@inode, or the image of a vDSO
  * @gfp:	How to get memory for it
  *
- * It is made if there is none. Of what is attached, nothing stays that was made for
- * other contents of the inode.
+ * It is made if there is none. Tables that were made for earlier contents of the
+ * inode are detached.
  *
  * Context: Process context; may sleep if @gfp allows it.
  * Return: The file, with a reference; NULL if nobody has the device open;
@@ -319,11 +319,32 @@ enum unwind_user_status unwind_file_rule(const struct unwind_file *file,
 }
 
 /**
+ * unwind_file_rule_bx - Find the rule for a place in a file, if that tells of rbx
+ * @file:	File
+ * @offset:	Offset in it, of an address that user space may have made up
+ * @rule:	The rule; its word is 0 if there is only a long one
+ * @bx:		Where the caller's rbx is, as unwind_table_rule::bx, more than 0
+ *
+ * Context: In an RCU reader
+ * Return: UNWIND_USER_FOUND; or UNWIND_USER_NO_RULE if no table says where rbx is.
+ */
+enum unwind_user_status unwind_file_rule_bx(const struct unwind_file *file,
+					    u64 offset, struct unwind_rule *rule,
+					    u16 *bx)
+{
+	const struct unwind_table *table = rcu_dereference(file->table);
+
+	rule->word = 0;
+	*bx = table ? unwind_table_find_bx(table, offset) : 0;
+	return *bx ? unwind_table_find(table, offset, rule) : UNWIND_USER_NO_RULE;
+}
+
+/**
  * unwind_files_detach_some - Take back what a table was attached to
  * @of_table:	List of its attachments
  *
- * Return: false when none is left. The table is not found by any walk then that
- *	   begins to look, and may go after a grace period.
+ * Return: false when none is left. From then on no new lookup finds the table, and
+ *	   it can be freed after a grace period.
  */
 bool unwind_files_detach_some(struct list_head *of_table)
 {
@@ -359,8 +380,8 @@ void unwind_files_open(void)
 /**
  * unwind_files_close - Somebody has taken back all tables
  *
- * After the last one all files go. The ranges of mms that are not walked any more
- * keep theirs, without a table, until they are unmapped.
+ * When the last user is gone, all files are dropped. Ranges of mms that are not
+ * walked any more keep theirs, without a table, until they are unmapped.
  *
  * Context: May sleep.
  */
@@ -389,7 +410,7 @@ void unwind_files_close(void)
 
 /**
  * unwind_files_count - Count a walk
- * @state:	What has come of it
+ * @state:	Its result
  */
 void unwind_files_count(const struct unwind_user_state *state)
 {

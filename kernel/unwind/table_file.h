@@ -3,15 +3,16 @@
 #define _KERNEL_UNWIND_TABLE_FILE_H
 
 /*
- * Which table counts for a file. The store of an mm (sframe_mm.c) points to the
- * file that code is mapped from, so that a table for it is seen in each mm as soon
- * as it comes, and no more as soon as it goes.
+ * Which table applies to a file. The store of an mm (sframe_mm.c) points to the
+ * file that code is mapped from, so every mm sees a table for it as soon as that is
+ * attached, and until it is detached.
  *
  *	unwind_file	one for each inode that a stack was walked through, or
  *			that has a table, while the device is open. The inode
- *			knows nothing of it and is not kept by it
- *	unwind_attach	one for each table that was attached to it: the first
- *			one counts
+ *			does not point to it, and it holds no reference to the
+ *			inode
+ *	unwind_attach	one for each table that is attached to it: the first
+ *			one applies
  */
 
 #include <linux/atomic.h>
@@ -29,7 +30,7 @@ struct unwind_table;
 
 /**
  * struct unwind_file - Something that tables can be attached to
- * @table:	The one that counts, or NULL. Read under RCU
+ * @table:	The one that applies, or NULL. Read under RCU
  * @key:	What it is found by: an inode, or the image of a vDSO. The file itself
  *		for memory that has a table of its own. NULL after that has gone
  * @dev:	Device of the inode, for the trace
@@ -68,7 +69,7 @@ struct unwind_owner {
  * @of_table:	In the list of whoever made the table
  * @size:	Of the inode, as the table's maker has seen it
  * @mtime:	Its time of modification
- * @owner:	Whoever attached it
+ * @owner:	The descriptor that attached it
  */
 struct unwind_attach {
 	struct unwind_table	*table;
@@ -83,9 +84,9 @@ struct unwind_attach {
 /**
  * struct unwind_file_counts - What walks did while the device was open
  * @walks:	How many there were of 64-bit code
- * @complete:	Those that came to the outermost frame
+ * @complete:	Those that reached the outermost frame
  * @frames:	Callers that were found by tables for files
- * @fp_frames:	Callers that were found by frame pointer, for want of a table
+ * @fp_frames:	Callers that were found by frame pointer, as there was no table
  */
 struct unwind_file_counts {
 	u64	walks;
@@ -96,7 +97,7 @@ struct unwind_file_counts {
 
 #ifdef CONFIG_UNWIND_USER_TABLE
 
-/* Is the device open? */
+/* Does anybody have the device open? */
 DECLARE_STATIC_KEY_FALSE(unwind_files_key);
 
 static inline bool unwind_files_used(void)
@@ -136,6 +137,9 @@ int unwind_file_attach(struct unwind_file *file, struct unwind_attach *attach,
 		       struct list_head *of_table);
 enum unwind_user_status unwind_file_rule(const struct unwind_file *file,
 					 u64 offset, struct unwind_rule *rule);
+enum unwind_user_status unwind_file_rule_bx(const struct unwind_file *file,
+					    u64 offset, struct unwind_rule *rule,
+					    u16 *bx);
 bool unwind_files_detach_some(struct list_head *of_table);
 
 void unwind_files_count(const struct unwind_user_state *state);
@@ -170,6 +174,13 @@ static inline void unwind_file_gone(struct unwind_file *file) { }
 static inline enum unwind_user_status
 unwind_file_rule(const struct unwind_file *file, u64 offset,
 		 struct unwind_rule *rule)
+{
+	return UNWIND_USER_NO_RULE;
+}
+
+static inline enum unwind_user_status
+unwind_file_rule_bx(const struct unwind_file *file, u64 offset,
+		    struct unwind_rule *rule, u16 *bx)
 {
 	return UNWIND_USER_NO_RULE;
 }

@@ -3,20 +3,23 @@
  * Unwinding of the current task's user space stack.
  *
  * Everything that is read here belongs to user space, which may have made it
- * up and may change it at any time: a word is read once, checked, and only the
- * checked value is used. A stack that makes no sense gives a shorter trace.
+ * up and may change it at any time. So a word is read once and checked, and only
+ * the checked value is used. A stack that makes no sense gives a shorter trace.
  *
  * A walk goes from frame to frame by rules, see linux/unwind_rule.h. The rule for
  * a frame comes from the first of these providers that has one:
  *
- *  1. the SFrame table for the code, see user_tables.c. If there is a table that
- *     should have the rule and does not give it, the walk ends: code with a table
- *     needs no frame pointer, so that where that leads to would be made up;
+ *  1. the SFrame table for the code, see user_tables.c. If a table should have the
+ *     rule and does not give it, the walk ends: code with a table seldom keeps a
+ *     frame pointer, so following the register would lead anywhere;
  *  2. a table that somebody made for the file, see table_file.c;
- *
  *  3. for an exact IP, the code there: a function that has no frame yet, or no
  *     longer, has its return address at a known place on the stack;
  *  4. the frame pointer.
+ *
+ * Only SP and FP are followed from frame to frame. If the CFA of a caller is rbx +
+ * offset, as in ld.so's code that binds a function at its first call, the frames up
+ * to that caller are walked once more, with rbx: see unwind_user_find_bx().
  *
  * unwind_user_apply() is the only place that moves a frame by a rule. Signal
  * frames need none: if the IP is that of a signal return trampoline, the walk
@@ -36,6 +39,8 @@
 
 #include <asm/unwind_user.h>
 
+#include <uapi/linux/unwind_table.h>
+
 #include "rule_cache.h"
 #include "user.h"
 
@@ -46,9 +51,8 @@
 #define UNWIND_USER_WINDOW	64
 
 /*
- * Signal frames that one walk passes. Only there may the stack pointer move
- * down, so it is this limit that keeps a walk from going in circles for as long
- * as the trace has room.
+ * Most signal frames that one walk passes. Only there may the stack pointer move
+ * down, so without this limit a walk could go in circles until the trace is full.
  */
 #define UNWIND_USER_MAX_SIGNALS	16
 
@@ -59,7 +63,7 @@ unwind_user_ip_valid(const struct unwind_user_state *state, unsigned long ip)
 	return ip - 1 < state->max;
 }
 
-/* Is this return address other than it seems? */
+/* Is this return address something other than a place in the program? */
 static __always_inline bool
 unwind_user_is_special(const struct unwind_user_state *state, unsigned long ip)
 {
@@ -81,16 +85,21 @@ unwind_user_linear(unsigned long base, unsigned long offset,
 	return offset;
 }
 
-/* A frame on its way: what a window keeps in registers. */
+/*
+ * The frame that a window is at: what it keeps in registers. @bx points to the
+ * frame's rbx where that was followed, which a window does not do.
+ */
 struct unwind_user_frame {
-	unsigned long	ip;
-	unsigned long	sp;
-	unsigned long	fp;
+	unsigned long		ip;
+	unsigned long		sp;
+	unsigned long		fp;
+	const unsigned long	*bx;
 };
 
 /*
- * In a window: follow a pointer into the stack. Masking is the range check too:
- * what is out of range becomes the end of user space, where nothing is mapped.
+ * In a window, that is with user access enabled: follow a pointer into the stack.
+ * Masking is the range check, too: a pointer that is out of range becomes the end of
+ * user space, where nothing is mapped.
  */
 static __always_inline const void __user *
 unwind_user_stack(const struct unwind_user_state *state, unsigned long addr,
@@ -113,7 +122,10 @@ fault:
 	return false;
 }
 
-/* Registers other than SP and FP are known where the task left user space. */
+/*
+ * Registers other than SP and FP are known where the task left user space, and rbx
+ * where it was followed.
+ */
 static __always_inline bool
 unwind_user_reg(const struct unwind_user_state *state,
 		const struct unwind_user_frame *frame, unsigned int reg,
@@ -125,6 +137,8 @@ unwind_user_reg(const struct unwind_user_state *state,
 		*val = frame->fp;
 	else if (state->topmost && !state->signals)
 		*val = arch_unwind_user_reg(task_pt_regs(current), reg);
+	else if (reg == UNWIND_REG_BX && frame->bx)
+		*val = *frame->bx;
 	else
 		return false;
 	return true;
@@ -187,13 +201,13 @@ unwind_user_plain_ip(const struct unwind_user_state *state, unsigned long ip)
 /*
  * In a window: move a frame to its caller, by @rule or, if that is NULL, by @word.
  *
- * The SP moves up with each step, so a stack with a loop ends the walk. What a
- * caller has saved is above its SP, too. Where code is interrupted (@exact), only
- * the return address need be: the FP may have been popped already.
+ * The SP moves up with each step, so a loop in the stack ends the walk. What is read
+ * has to be above the SP as well. Where code was interrupted (@exact), this holds for
+ * the return address only: the FP may have been popped already.
  *
- * The frame stays as it is unless UNWIND_USER_FOUND is returned, or
- * UNWIND_USER_ODD_IP, in which case unwind_user_check_ip() has to follow. @slot
- * gets the address at which the IP was found, 0 if it was in a register.
+ * The frame changes only if UNWIND_USER_FOUND or UNWIND_USER_ODD_IP is returned;
+ * after the latter, unwind_user_check_ip() has to follow. @slot gets the address at
+ * which the IP was found, 0 if it was in a register.
  */
 static __always_inline enum unwind_user_status
 unwind_user_apply(const struct unwind_user_state *state,
@@ -230,11 +244,10 @@ unwind_user_apply(const struct unwind_user_state *state,
 		depth = unwind_word_depth(word);
 	}
 
-	/* Without a table, an FP of 0 is how the first function of a thread starts. */
 	if (cfa - (exact ? min(depth, word_size) : depth) < frame->sp ||
 	    cfa & (word_size - 1))
 		return base || word & UNWIND_WORD_TABLE ? UNWIND_USER_CORRUPT :
-							  UNWIND_USER_END;
+							  UNWIND_USER_NO_FRAME;
 
 	if (rule) {
 		status = unwind_user_value(state, frame, &rule->ra, cfa, &ip,
@@ -297,13 +310,16 @@ unwind_user_set_frame(struct unwind_user_state *state,
 	state->fp = frame->fp;
 }
 
-/* Move the state to the caller of its frame by a rule in its long form. */
+/*
+ * Move the state to the caller of its frame by a rule in its long form. @bx is the
+ * frame's rbx, or NULL.
+ */
 static noinline enum unwind_user_status
-unwind_user_long_step(struct unwind_user_state *state,
-		      const struct unwind_rule *rule,
-		      enum unwind_user_type type)
+unwind_user_step(struct unwind_user_state *state,
+		 const struct unwind_rule *rule, enum unwind_user_type type,
+		 const unsigned long *bx)
 {
-	struct unwind_user_frame frame = { state->ip, state->sp, state->fp };
+	struct unwind_user_frame frame = { state->ip, state->sp, state->fp, bx };
 	enum unwind_user_status status;
 	unsigned long slot;
 
@@ -327,8 +343,95 @@ unwind_user_long_step(struct unwind_user_state *state,
 	return UNWIND_USER_FOUND;
 }
 
+/* The address whose rule is the frame's: a call may be the last instruction. */
+static unsigned long unwind_user_pc(const struct unwind_user_state *state)
+{
+	return state->ip - !state->topmost;
+}
+
+/* A frame has moved by a rule that says where the caller's rbx is: follow it. */
+static bool unwind_user_move_bx(const struct unwind_user_state *state, u16 where,
+				unsigned long low, unsigned long *bx)
+{
+	unsigned long slot = state->sp - where;
+	bool read;
+
+	if (where == UNWIND_TABLE_BX_SAME)
+		return true;
+	if (slot < low)
+		return false;
+
+	masked_user_access_begin((const void __user *)slot);
+	read = unwind_user_get(unwind_user_stack(state, slot, sizeof(u64)), bx,
+			       sizeof(u64));
+	user_access_end();
+	return read;
+}
+
+static int unwind_user_start(struct unwind_user_state *state);
+
 /*
- * An exact IP can be in code that uprobes brought into the address space. Show
+ * Find the rbx of the state's frame, which is a caller: begin anew where the task
+ * left user space, and go from frame to frame as the walk did, but with rbx. Each
+ * frame on the way needs a table that says where rbx is. The frames of the walk itself
+ * do not pay for that: neither words nor the cache know of rbx.
+ *
+ * User memory may have changed since, so the value counts only if these steps lead to
+ * the IP and SP of the walk. The SP goes up with each step except the first. Signal
+ * frames are not worth the effort: where the walk has passed one, or these steps find
+ * one, rbx stays unknown.
+ */
+static noinline bool unwind_user_find_bx(const struct unwind_user_state *state,
+					 unsigned long *bx)
+{
+	struct unwind_user_state from = *state;
+	struct unwind_rule rule;
+	unsigned int n;
+	u16 where;
+
+	if (state->signals || !state->tables->bx_budget)
+		return false;
+	state->tables->bx_budget--;
+	if (unwind_user_start(&from))
+		return false;
+
+	*bx = arch_unwind_user_reg(task_pt_regs(current), UNWIND_REG_BX);
+	for (n = 0; n < UNWIND_USER_BX_FRAMES; n++) {
+		/* Where code is interrupted, rbx may have been popped already. */
+		unsigned long low = from.topmost ? 0 : from.sp;
+
+		if (unwind_user_table_rule_bx(from.tables, unwind_user_pc(&from),
+					      &rule, &where) != UNWIND_USER_FOUND)
+			return false;
+		unwind_rule_unpack(&rule);
+		if (unwind_user_step(&from, &rule, UNWIND_USER_TYPE_FILE,
+				     bx) != UNWIND_USER_FOUND ||
+		    from.signals || !unwind_user_move_bx(&from, where, low, bx))
+			return false;
+		if (from.sp >= state->sp)
+			return from.sp == state->sp && from.ip == state->ip;
+	}
+	return false;
+}
+
+/* As unwind_user_step(). If nothing but rbx is missing, that is looked for. */
+static noinline enum unwind_user_status
+unwind_user_long_step(struct unwind_user_state *state,
+		      const struct unwind_rule *rule,
+		      enum unwind_user_type type)
+{
+	enum unwind_user_status status;
+	unsigned long bx;
+
+	status = unwind_user_step(state, rule, type, NULL);
+	if (status == UNWIND_USER_UNKNOWN && !state->topmost &&
+	    rule->cfa.reg == UNWIND_REG_BX && unwind_user_find_bx(state, &bx))
+		status = unwind_user_step(state, rule, type, &bx);
+	return status;
+}
+
+/*
+ * An exact IP can be in code that uprobes have put into the address space. Show
  * the place in the program that it stands for.
  */
 static void unwind_user_fix_exact_ip(struct unwind_user_state *state)
@@ -370,16 +473,10 @@ unwind_user_next_signal(struct unwind_user_state *state)
 	return UNWIND_USER_FOUND;
 }
 
-/* The address whose rule is the frame's: a call may be the last instruction. */
-static unsigned long unwind_user_pc(const struct unwind_user_state *state)
-{
-	return state->ip - !state->topmost;
-}
-
 /*
  * Ask one provider after the other for the rule of the state's frame, which is
- * not in the cache. @rule->word is 0 if it is not an ordinary one, @type says
- * who had it. @bare code need not be looked for in tables.
+ * not in the cache. @rule->word is 0 if it is not an ordinary rule; @type says which
+ * provider had it. If the code is @bare, there is no table to look for.
  */
 static noinline enum unwind_user_status
 unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
@@ -414,7 +511,7 @@ unwind_user_cached(const struct unwind_user_tables *tables, unsigned long pc,
 	       rule_cache_get(tables->cache, pc, tables->mix, word);
 }
 
-/* The same where the IP is exact: it is not worth a place in the window. */
+/* The rule where the IP is exact: that is not worth a place in the window. */
 static noinline enum unwind_user_status
 unwind_user_exact_rule(struct unwind_user_state *state,
 		       struct unwind_rule *rule, enum unwind_user_type *type)
@@ -440,10 +537,10 @@ unwind_user_exact_rule(struct unwind_user_state *state,
 }
 
 /*
- * Add up to @room callers (at least one) with user access enabled once, and
- * without a call: what an ordinary frame needs is but two loads and a few compares.
- * Looking up a rule that is not in the cache is an interruption of that. If the
- * state's IP is exact, @rule is the rule for it, and an ordinary one.
+ * Add up to @room callers (at least one) with user access enabled once, and without
+ * a function call: an ordinary frame takes no more than two loads and a few compares.
+ * To look up a rule that is not in the cache, user access is disabled and enabled
+ * again. If the state's IP is exact, @rule is the rule for it, and an ordinary one.
  *
  * Ends at the first frame that is not ordinary. The state becomes that of the last
  * entry, and so does its status if that has no caller.
@@ -527,6 +624,8 @@ out:
 		frame.ip = unwind_user_check_ip(state, frame.ip,
 						frame.sp - word_size, &checked);
 		status = checked;
+		if (status == UNWIND_USER_END && !(word & UNWIND_WORD_TABLE))
+			status = UNWIND_USER_NO_FRAME;
 		if (status == UNWIND_USER_FOUND) {
 			by_table += word & UNWIND_WORD_COUNTS;
 			*entry++ = frame.ip;
@@ -670,8 +769,8 @@ static int unwind_user_start(struct unwind_user_state *state)
  * The first address is where the task left user space, the others are return
  * addresses. When the walk passes a signal frame, the return address of the
  * handler (the signal return trampoline) is followed by the interrupted
- * instruction. All are linear user space addresses. They are as good as the
- * stack is: a walk ends where it makes no sense any more.
+ * instruction. All are linear user space addresses. They are only as good as the
+ * stack is: a walk ends where the stack makes no sense any more.
  *
  * Context: Process context. May sleep and take page faults; with page faults
  *	    disabled the walk ends at the first page that is not present.
@@ -724,6 +823,16 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 		nr += unwind_user_run(&state, &trace->entries[nr],
 				      max_entries - nr);
 	}
+
+	/*
+	 * The first function of a thread has a frame pointer or a return address
+	 * of 0, and no SFrame table. So may any code have that uses the register
+	 * for something else, unless frame pointers or SFrame tables led there.
+	 */
+	if (state.status == UNWIND_USER_NO_FRAME &&
+	    state.frames[UNWIND_USER_TYPE_FP] +
+	    state.frames[UNWIND_USER_TYPE_SFRAME])
+		state.status = UNWIND_USER_END;
 
 	/* What could not be read because of that */
 	if (state.status == UNWIND_USER_FAULT && unwind_user_killed())

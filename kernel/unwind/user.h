@@ -21,6 +21,14 @@ struct unwind_file;
 /* A program and its C library: most stacks are in these two. */
 #define UNWIND_USER_BARE	2
 
+/*
+ * How often a walk may begin anew to find the rbx of a frame, and how many frames
+ * that may be away from the topmost one: together, the most frames that it looks at
+ * without room in the trace for them.
+ */
+#define UNWIND_USER_BX_PASSES	4
+#define UNWIND_USER_BX_FRAMES	32
+
 /**
  * struct unwind_user_bare - Some code that is known to have no table
  * @start:	First byte
@@ -58,6 +66,7 @@ struct unwind_user_code {
  * @sm:		Store of current's mm, NULL if there is none
  * @entry:	Entry of the store that was needed last, with a reference, or NULL
  * @budget:	Rows of tables that the walk may still look at
+ * @bx_budget:	How often it may still look for the rbx of a frame
  *
  * Without @sm all code is bare.
  */
@@ -72,6 +81,7 @@ struct unwind_user_tables {
 	struct sframe_mm	*sm;
 	struct sframe_entry	*entry;
 	unsigned int		budget;
+	unsigned int		bx_budget;
 };
 
 /* With page faults disabled nothing can keep a dying task waiting. */
@@ -99,6 +109,9 @@ void unwind_user_tables_end(struct unwind_user_tables *tables,
 enum unwind_user_status
 unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,
 		       struct unwind_rule *rule, enum unwind_user_type *type);
+enum unwind_user_status
+unwind_user_table_rule_bx(struct unwind_user_tables *tables, unsigned long pc,
+			  struct unwind_rule *rule, u16 *bx);
 
 #else /* !CONFIG_UNWIND_USER_SFRAME */
 
@@ -111,6 +124,13 @@ unwind_user_tables_end(struct unwind_user_tables *tables,
 static inline enum unwind_user_status
 unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,
 		       struct unwind_rule *rule, enum unwind_user_type *type)
+{
+	return UNWIND_USER_NO_RULE;
+}
+
+static inline enum unwind_user_status
+unwind_user_table_rule_bx(struct unwind_user_tables *tables, unsigned long pc,
+			  struct unwind_rule *rule, u16 *bx)
 {
 	return UNWIND_USER_NO_RULE;
 }

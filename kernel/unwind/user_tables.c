@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The provider of rules that tables have: SFrame tables, which are in user memory,
- * and tables that somebody made for a file, which are not.
+ * The provider of rules from tables: SFrame tables, which are in user memory, and
+ * tables that a profiler made for a file, which are in kernel memory.
  *
- * What was found for an address is kept in a cache per mm. Here is what happens
- * if it is not there: find the table for the address, and the rule in the table.
+ * What was found for an address is kept in a cache per mm. This file is for
+ * addresses that are not in it: find the table for the address, and the rule in the
+ * table.
  *
  * SFrame tables cannot make a walk longer than the trace has room, since each frame
  * must move the stack pointer up. How long a frame may take is bounded by the
@@ -45,8 +46,8 @@ static void tables_sync(struct unwind_user_tables *tables)
  * unwind_user_tables_begin - Use tables in a walk
  * @tables:	What the walk keeps: all code is bare
  *
- * A task that exits, or that must not wait for memory, gets no store if its mm
- * has none. It is walked as if there were no tables.
+ * If its mm has no store yet, none is made for a task that exits, or that must not
+ * wait for memory. It is walked as if there were no tables.
  */
 void unwind_user_tables_begin(struct unwind_user_tables *tables)
 {
@@ -70,6 +71,7 @@ void unwind_user_tables_begin(struct unwind_user_tables *tables)
 					    unwind_files_get_epoch()))
 		sframe_mm_renew(sm);
 	tables->budget = SFRAME_MAX_ROWS_TRACE;
+	tables->bx_budget = UNWIND_USER_BX_PASSES;
 	tables_sync(tables);
 }
 
@@ -133,12 +135,41 @@ file_rule(struct unwind_user_tables *tables, const struct unwind_file *file,
 	return status;
 }
 
-/* Does the walk know the code around @pc, and may it have a table for its file? */
+/*
+ * Does the walk know the code around @pc, and may it have a table for its file?
+ *
+ * In an RCU reader. When a range is removed, sm->seq changes first; then the
+ * reference to the file is dropped, and the file is freed after a grace period. So a
+ * reader that sees the old seq can use the file until its end, even if the range is
+ * being removed.
+ */
 static __always_inline bool knows_code(const struct unwind_user_tables *tables,
 				       unsigned long pc)
 {
 	return pc - tables->code.start < tables->code.len &&
 	       !read_seqcount_retry(&tables->sm->seq, tables->code_seq);
+}
+
+/*
+ * Let the walk know the code around @pc if the store does. If not, or if it has no
+ * table at all, @tables->code is empty; @range is the code in the latter case. In an
+ * RCU reader.
+ */
+static __always_inline bool find_code(struct unwind_user_tables *tables,
+				      unsigned long pc, struct sframe_range *range)
+{
+	struct unwind_user_code *code = &tables->code;
+
+	code->len = 0;
+	if (!sframe_bare_find(tables->sm, pc, range, &tables->code_seq))
+		return false;
+	if (!unwind_files_used() || !range->file)
+		return true;
+	code->start = range->start;
+	code->len = range->end - range->start;
+	code->delta = range->delta;
+	code->file = range->file;
+	return true;
 }
 
 /*
@@ -155,16 +186,11 @@ bare_rule(struct unwind_user_tables *tables, unsigned long pc,
 
 	guard(rcu)();
 	if (unlikely(!knows_code(tables, pc))) {
-		code->len = 0;
-		if (!sframe_bare_find(tables->sm, pc, &range, &tables->code_seq))
+		if (!find_code(tables, pc, &range))
 			return UNWIND_USER_END;
 		/* What has no table at all the window need not ask for. */
-		if (!unwind_files_used() || !range.file)
+		if (!code->len)
 			return set_bare(tables, &range);
-		code->start = range.start;
-		code->len = range.end - range.start;
-		code->delta = range.delta;
-		code->file = range.file;
 	}
 
 	status = file_rule(tables, code->file, pc + code->delta, pc, rule, type);
@@ -184,8 +210,8 @@ static bool entry_is_stale(const struct sframe_entry *entry)
 }
 
 /*
- * Set @tables->entry to the entry for an address that is not known to be bare. Or
- * to NULL, and return why there is none: UNWIND_USER_NO_RULE if it is bare.
+ * Set @tables->entry to the entry for an address that is not known to be bare; or to
+ * NULL, and return why there is none. UNWIND_USER_NO_RULE means that it is bare.
  */
 static enum unwind_user_status find_entry(struct unwind_user_tables *tables,
 					  unsigned long pc,
@@ -275,12 +301,12 @@ static enum unwind_user_status sframe_rule(struct unwind_user_tables *tables,
  * @rule:	The rule; its word is 0 if it has only the long form
  * @type:	Which kind of table it is from
  *
- * What fits into a word is in the cache then, and so is the answer if there is
- * no rule. Code without table is noted in @tables.
+ * Afterwards a rule that fits into a word is in the cache, and so is the answer that
+ * there is no rule. Code without a table is noted in @tables.
  *
  * Context: Process context, may sleep and take page faults.
- * Return: UNWIND_USER_FOUND; UNWIND_USER_NO_RULE if no table has the address; or
- *	   why the table that should have it is of no use, which ends the walk.
+ * Return: UNWIND_USER_FOUND; UNWIND_USER_NO_RULE if no table covers the address; or
+ *	   the reason why the table that covers it is of no use, which ends the walk.
  */
 enum unwind_user_status
 unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,
@@ -307,4 +333,30 @@ unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,
 	/* Now it is known to be bare, unless there was no room for that. */
 	status = bare_rule(tables, pc, rule, type);
 	return status == UNWIND_USER_END ? set_bare(tables, &bare) : status;
+}
+
+/**
+ * unwind_user_table_rule_bx - Find the rule for an address, if that tells of rbx
+ * @tables:	What the walk keeps, @tables->sm is set
+ * @pc:		Address
+ * @rule:	The rule; its word is 0 if it has only the long form
+ * @bx:		Where the caller's rbx is, as unwind_table_rule::bx, more than 0
+ *
+ * Nothing is taken from the cache, nothing gets there, and what the store does not
+ * know is not looked for. Only tables for files say where rbx is.
+ *
+ * Return: UNWIND_USER_FOUND; or UNWIND_USER_NO_RULE if no table says where rbx is.
+ */
+enum unwind_user_status
+unwind_user_table_rule_bx(struct unwind_user_tables *tables, unsigned long pc,
+			  struct unwind_rule *rule, u16 *bx)
+{
+	struct unwind_user_code *code = &tables->code;
+	struct sframe_range range;
+
+	guard(rcu)();
+	if (!knows_code(tables, pc) &&
+	    (!find_code(tables, pc, &range) || !code->len))
+		return UNWIND_USER_NO_RULE;
+	return unwind_file_rule_bx(code->file, pc + code->delta, rule, bx);
 }

@@ -100,8 +100,8 @@ static void add_row(struct jit *jit, int cfa, int fp)
 }
 
 /*
- * The same for one that moves it: CFA is now @cfa bytes up, and the caller's
- * frame pointer was saved at CFA + @fp or, with 0, is in its register.
+ * An instruction that moves the SP, and its row: the CFA is now @cfa bytes up, and
+ * the caller's frame pointer was saved at CFA + @fp or, with 0, is in its register.
  */
 static void emit_moved(struct jit *jit, const char *bytes, size_t len, int cfa,
 		       int fp)
@@ -157,7 +157,7 @@ static void compile_entry(struct jit *jit)
 	func_begin(jit, "entry");
 	/* sub $8,%rsp */
 	emit_moved(jit, "\x48\x83\xec\x08", 4, 16, 0);
-	/* call repeat: relative to the instruction behind it */
+	/* call repeat: relative to the instruction after it */
 	emit(jit, "\xe8", 1);
 	to_repeat = (__s32)jit->funcs[0].start - (__s32)(jit->code_len + 4);
 	emit(jit, (const char *)&to_repeat, sizeof(to_repeat));
@@ -173,7 +173,7 @@ static void compile_entry(struct jit *jit)
  *
  *	header
  *	index		of functions, sorted by address
- *	rows		of the first function, behind some bytes about it
+ *	rows		of the first function, after some bytes about it
  *			of the second one, ...
  *
  * Numbers are little endian and not aligned; the table as a whole is to 8 bytes.
@@ -408,7 +408,7 @@ static bool print_frame(const struct jit *jit, unsigned long ip)
 		}
 	}
 
-	/* A return address can be behind the last byte of its function. */
+	/* A return address can be the one after the last byte of its function. */
 	if (!dladdr((void *)(ip - 1), &info) || !info.dli_sname) {
 		printf(" %#lx", ip);
 		return false;

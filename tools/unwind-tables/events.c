@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What all processes map and when they end, by an event that counts nothing: one
- * on each CPU, with the ring of its records.
+ * What all processes map, and when they fork and end, by an event that counts
+ * nothing: one on each CPU, with the ring of its records.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,6 +46,14 @@ struct mmap_record {
 	char filename[];
 };
 
+/* ... and PERF_RECORD_FORK */
+struct fork_record {
+	struct perf_event_header header;
+	__u32 pid, ppid;
+	__u32 tid, ptid;
+	__u64 time;
+};
+
 static void read_online(char *text, size_t size)
 {
 	ssize_t len = -1;
@@ -81,7 +89,7 @@ static int ring_open(struct ring *ring, int cpu)
 		/* Executable mappings; others would be mmap_data */
 		.mmap		= 1,
 		.mmap2		= 1,
-		/* Ends of processes */
+		/* Beginnings and ends of processes */
 		.task		= 1,
 		/* Wake us at once. */
 		.watermark	= 1,
@@ -183,10 +191,39 @@ static __u64 key_of(const struct mmap_record *record)
 	return hash(key, record->filename, strnlen(record->filename, room));
 }
 
-static void see(const struct perf_event_header *header, on_mapping_t on_mapping,
-		void *arg, struct events_seen *seen)
+/* The range, in one process */
+static __u64 key_of_memory(const struct mmap_record *record)
 {
-	const struct mmap_record *record = (const void *)header;
+	__u64 key = 0xcbf29ce484222325;
+
+	key = hash(key, &record->pid, sizeof(record->pid));
+	key = hash(key, &record->addr, sizeof(record->addr));
+	return hash(key, &record->len, sizeof(record->len));
+}
+
+/*
+ * A mapping, or what mprotect() has made of one. Memory without an inode is
+ * anonymous, or it is the vDSO.
+ */
+static void see_mapping(const struct mmap_record *record,
+			const struct events_ops *ops, void *arg)
+{
+	size_t room = record->header.size - sizeof(*record);
+
+	if (!(record->prot & PROT_EXEC))
+		return;
+	if (record->ino)
+		ops->mapping(arg, record->pid, record->addr, key_of(record));
+	else if (!(record->prot & PROT_WRITE) &&
+		 !strncmp(record->filename, "//anon", room))
+		ops->memory(arg, record->pid, record->addr,
+			    key_of_memory(record));
+}
+
+static void see(const struct perf_event_header *header,
+		const struct events_ops *ops, void *arg, struct events_seen *seen)
+{
+	const struct fork_record *fork = (const void *)header;
 
 	switch (header->type) {
 	case PERF_RECORD_LOST:
@@ -195,11 +232,14 @@ static void see(const struct perf_event_header *header, on_mapping_t on_mapping,
 	case PERF_RECORD_EXIT:
 		seen->exited = true;
 		break;
+	case PERF_RECORD_FORK:
+		/* Not of threads */
+		if (header->size >= sizeof(*fork) && fork->pid != fork->ppid)
+			ops->fork(arg, fork->ppid, fork->pid);
+		break;
 	case PERF_RECORD_MMAP2:
-		/* Without an inode it is anonymous, or the vDSO. */
-		if (header->size >= sizeof(*record) && record->ino &&
-		    (record->prot & PROT_EXEC))
-			on_mapping(arg, record->pid, record->addr, key_of(record));
+		if (header->size >= sizeof(struct mmap_record))
+			see_mapping((const void *)header, ops, arg);
 		break;
 	default:
 		break;
@@ -217,7 +257,7 @@ static void copy(void *to, const struct ring *ring, __u64 pos, size_t len)
 	memcpy((char *)to + first, data, len - first);
 }
 
-static void ring_read(struct ring *ring, on_mapping_t on_mapping, void *arg,
+static void ring_read(struct ring *ring, const struct events_ops *ops, void *arg,
 		      struct events_seen *seen)
 {
 	static union {
@@ -241,15 +281,15 @@ static void ring_read(struct ring *ring, on_mapping_t on_mapping, void *arg,
 		tail += record.header.size;
 		/* Free before it is dealt with, which may take a while. */
 		__atomic_store_n(&ring->meta->data_tail, tail, __ATOMIC_RELEASE);
-		see(&record.header, on_mapping, arg, seen);
+		see(&record.header, ops, arg, seen);
 	}
 }
 
-void events_read(struct events *events, on_mapping_t on_mapping, void *arg,
+void events_read(struct events *events, const struct events_ops *ops, void *arg,
 		 struct events_seen *seen)
 {
 	int i;
 
 	for (i = 0; i < events->nr; i++)
-		ring_read(&events->rings[i], on_mapping, arg, seen);
+		ring_read(&events->rings[i], ops, arg, seen);
 }

@@ -2,7 +2,8 @@
 /*
  * unwind-tables serve: tables for the files of the processes that run, then for
  * what they and others map. Mappings are watched before the running processes are
- * looked at, so none falls between.
+ * looked at, so none is missed in between. Trampolines in anonymous memory get tables
+ * when mprotect() makes them executable, which is an event as well.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -34,6 +35,8 @@
 /* A file that was looked at is not looked at again for so long. */
 #define RECENT_NS	1000000000ull
 #define NR_RECENT	1024
+/* Forks that are kept until all events were read. Further ones are seen to at once. */
+#define NR_FORKS	256
 /* Descriptors that are no events */
 #define NR_OTHERS	3
 
@@ -48,6 +51,8 @@ struct service {
 	int nr_fds;
 	int signals;
 	int uevents;
+	/* CPUs have come that are not watched. */
+	bool blind;
 	/* Files that were looked at a moment ago: a shell script starts the same
 	 * programs again and again.
 	 */
@@ -55,9 +60,17 @@ struct service {
 		__u64 key;
 		__u64 when;
 	} recent[NR_RECENT];
+	struct {
+		pid_t parent;
+		pid_t child;
+	} forks[NR_FORKS];
+	unsigned int nr_forks;
 	__u64 next_sweep;
 	bool exited;
 	bool rescan;
+	/* There are tables to be made ahead; the state of the clocks when that began */
+	bool ahead;
+	__u64 ahead_cpu_ns;
 	bool end;
 };
 
@@ -70,6 +83,9 @@ static struct {
 	bool keep_priority;
 	__u64 keep;
 	const char *device;
+	/* Directories, the last one NULL; NULL if there are none */
+	const char **ahead;
+	unsigned int nr_ahead;
 } opts = { .max_mb = DEFAULT_MAX_MB, .keep = DEFAULT_KEEP };
 
 static __u64 now_ns(void)
@@ -193,22 +209,72 @@ static void on_complaint(void *arg, const char *message)
 	log_line(LOG_WARNING, "%s", message);
 }
 
+static bool is_recent(const struct service *service, __u64 key, __u64 now)
+{
+	size_t slot = key % NR_RECENT;
+
+	return service->recent[slot].key == key &&
+	       now - service->recent[slot].when < RECENT_NS;
+}
+
+static void set_recent(struct service *service, __u64 key, __u64 now)
+{
+	size_t slot = key % NR_RECENT;
+
+	service->recent[slot].key = key;
+	service->recent[slot].when = now;
+}
+
 static void on_mapping(void *arg, pid_t pid, __u64 address, __u64 key)
 {
 	struct service *service = arg;
-	size_t slot = key % NR_RECENT;
 	__u64 now = now_ns();
 	int ret;
 
-	if (service->recent[slot].key == key &&
-	    now - service->recent[slot].when < RECENT_NS)
+	if (is_recent(service, key, now))
 		return;
 	ret = unwind_keeper_map(service->keeper, pid, address);
 	/* The next process that has it may live longer. */
-	if (ret && ret != -ENODATA)
+	if (!ret || ret == -ENODATA)
+		set_recent(service, key, now);
+}
+
+static void on_memory(void *arg, pid_t pid, __u64 address, __u64 key)
+{
+	struct service *service = arg;
+	__u64 now = now_ns();
+
+	/* Compilers at run time go to and fro between writing and executing. */
+	if (!is_recent(service, key, now) &&
+	    unwind_keeper_memory(service->keeper, pid, address) == -ENODATA)
+		set_recent(service, key, now);
+}
+
+/*
+ * That the parent has trampolines may be in the ring of another CPU, which is read
+ * later.
+ */
+static void on_fork(void *arg, pid_t parent, pid_t child)
+{
+	struct service *service = arg;
+
+	if (service->nr_forks == NR_FORKS) {
+		unwind_keeper_fork(service->keeper, parent, child);
 		return;
-	service->recent[slot].key = key;
-	service->recent[slot].when = now;
+	}
+	service->forks[service->nr_forks].parent = parent;
+	service->forks[service->nr_forks].child = child;
+	service->nr_forks++;
+}
+
+static void see_to_forks(struct service *service)
+{
+	unsigned int i;
+
+	for (i = 0; i < service->nr_forks; i++)
+		unwind_keeper_fork(service->keeper, service->forks[i].parent,
+				   service->forks[i].child);
+	service->nr_forks = 0;
 }
 
 static void set_fds(struct service *service)
@@ -243,10 +309,16 @@ static void reopen_events(struct service *service)
 
 	error = events_open(&events);
 	if (error) {
-		log_line(LOG_ERR, "CPUs have changed, cannot watch mappings on all of them: %s",
-			 strerror(-error));
+		/* Once. Each sweep looks at all processes then, for what these CPUs do. */
+		if (!service->blind) {
+			log_line(LOG_ERR, "cannot watch mappings on CPUs that have come: %s",
+				 strerror(-error));
+			service->rescan = true;
+		}
+		service->blind = true;
 		return;
 	}
+	service->blind = false;
 	events_close(service->events);
 	service->events = events;
 	set_fds(service);
@@ -266,18 +338,26 @@ static void read_signals(struct service *service)
 	struct signalfd_siginfo info;
 
 	while (read(service->signals, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGHUP)
+		if (info.ssi_signo == SIGHUP) {
 			service->rescan = true;
-		else
+			service->ahead = unwind_keeper_ahead_again(service->keeper);
+		} else {
 			service->end = true;
+		}
 	}
 }
 
 static void read_events(struct service *service)
 {
+	static const struct events_ops ops = {
+		.mapping	= on_mapping,
+		.memory		= on_memory,
+		.fork		= on_fork,
+	};
 	struct events_seen seen = { };
 
-	events_read(service->events, on_mapping, service, &seen);
+	events_read(service->events, &ops, service, &seen);
+	see_to_forks(service);
 	if (seen.lost)
 		service->rescan = true;
 	if (seen.exited && !service->exited) {
@@ -302,11 +382,49 @@ static void log_stats(struct service *service)
 		 (unsigned long long)stats.build_ns / 1000000);
 }
 
+/* Of the reader and of this process */
+static __u64 cpu_ns(const struct unwind_keeper_stats *stats)
+{
+	struct timespec own;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
+	return own.tv_sec * 1000000000ull + own.tv_nsec + stats->cpu_ns;
+}
+
+static void log_ahead(const struct service *service,
+		      const struct unwind_keeper_stats *stats)
+{
+	log_line(LOG_INFO,
+		 "made ahead: %llu tables with %llu rows, %llu KB; %llu ms of CPU time",
+		 (unsigned long long)stats->ahead,
+		 (unsigned long long)stats->ahead_rows,
+		 (unsigned long long)stats->ahead_bytes >> 10,
+		 (unsigned long long)(cpu_ns(stats) - service->ahead_cpu_ns) / 1000000);
+}
+
+/* A little at a time: what is mapped meanwhile comes first. */
+static void go_ahead(struct service *service)
+{
+	struct unwind_keeper_stats stats;
+
+	unwind_keeper_get_stats(service->keeper, &stats);
+	if (!service->ahead_cpu_ns)
+		service->ahead_cpu_ns = cpu_ns(&stats);
+	service->ahead = unwind_keeper_ahead(service->keeper);
+	if (service->ahead)
+		return;
+	unwind_keeper_get_stats(service->keeper, &stats);
+	log_ahead(service, &stats);
+	service->ahead_cpu_ns = 0;
+}
+
 static void sweep(struct service *service)
 {
 	struct unwind_keeper_stats stats;
 
+	/* It may find that there is more to be made ahead. */
 	unwind_keeper_sweep(service->keeper);
+	service->ahead = unwind_keeper_is_ahead_due(service->keeper);
 	unwind_keeper_get_stats(service->keeper, &stats);
 	/* What is kept for a while is looked at again. */
 	service->exited = stats.unused;
@@ -314,6 +432,8 @@ static void sweep(struct service *service)
 	/* Uevents may be lost, or not be heard at all. */
 	if (events_outdated(service->events))
 		reopen_events(service);
+	if (service->blind)
+		service->rescan = true;
 }
 
 /* Until the next sweep, or without end if nothing has changed */
@@ -321,7 +441,7 @@ static int timeout(const struct service *service)
 {
 	__u64 now = now_ns();
 
-	if (service->rescan || (service->exited && now >= service->next_sweep))
+	if (service->rescan || service->ahead || (service->exited && now >= service->next_sweep))
 		return 0;
 	if (service->exited)
 		return (service->next_sweep - now) / 1000000 + 1;
@@ -372,6 +492,8 @@ static void turn(struct service *service)
 	}
 	if (service->exited && now_ns() >= service->next_sweep)
 		sweep(service);
+	if (service->ahead)
+		go_ahead(service);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -385,6 +507,25 @@ static bool parse_number(const char *text, __u64 max, __u64 *number)
 	return !errno && end != text && !*end && *text != '-' && *number <= max;
 }
 
+/* Names of directories, with colons between them */
+static bool add_ahead(char *names)
+{
+	const char **more;
+	char *name;
+
+	while ((name = strsep(&names, ":"))) {
+		if (!*name)
+			return false;
+		more = realloc(opts.ahead, (opts.nr_ahead + 2) * sizeof(*more));
+		if (!more)
+			return false;
+		opts.ahead = more;
+		opts.ahead[opts.nr_ahead++] = name;
+		opts.ahead[opts.nr_ahead] = NULL;
+	}
+	return true;
+}
+
 static int parse(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -392,6 +533,7 @@ static int parse(int argc, char **argv)
 		{ "keep",		required_argument,	NULL, 's' },
 		{ "keep-priority",	no_argument,		NULL, 'k' },
 		{ "device",		required_argument,	NULL, 'd' },
+		{ "ahead",		required_argument,	NULL, 'a' },
 		/* It never goes to the background. */
 		{ "foreground",		no_argument,		NULL, 'f' },
 		{ "parent",		no_argument,		NULL, 'p' },
@@ -421,6 +563,11 @@ static int parse(int argc, char **argv)
 		case 'd':
 			opts.device = optarg;
 			break;
+		case 'a':
+			if (add_ahead(optarg))
+				break;
+			error_line("serve: --ahead: expected directories separated by colons");
+			return EXIT_USAGE;
 		case 'f':
 			break;
 		case 'p':
@@ -457,6 +604,7 @@ static int open_all(struct service *service)
 		.device = opts.device,
 		.max_bytes = opts.max_mb << 20,
 		.keep_seconds = opts.keep,
+		.ahead = opts.ahead,
 		.complain = on_complaint,
 	};
 	const char *device = opts.device ?: DEVICE_NAME;
@@ -478,7 +626,7 @@ static int open_all(struct service *service)
 		error_line("cannot watch mappings by perf events: %s%s",
 			   strerror(-error),
 			   error == -EPERM || error == -EACCES ?
-			   "; CAP_PERFMON is needed" : "");
+			   "; CAP_PERFMON is needed, on Debian's kernels CAP_SYS_ADMIN" : "");
 		return error;
 	}
 	service->signals = open_signals();
@@ -487,7 +635,7 @@ static int open_all(struct service *service)
 	return service->signals < 0 ? -errno : 0;
 }
 
-/* Tell whoever started us, if he asked for that. He need not listen. */
+/* Tell the program that started us, if it asked for that. It need not listen. */
 static void tell_parent(const char *line)
 {
 	if (opts.parent && write(STDOUT_FILENO, line, strlen(line)) < 0)
@@ -522,6 +670,7 @@ int cmd_serve(int argc, char **argv)
 	if (!opts.parent)
 		log_stats(&service);
 	tell_manager("READY=1\nSTATUS=Keeping tables for running programs");
+	service.ahead = !!opts.ahead;
 	while (!service.end)
 		turn(&service);
 	tell_manager("STOPPING=1");
@@ -531,5 +680,6 @@ int cmd_serve(int argc, char **argv)
 	free(service.fds);
 	events_close(service.events);
 	unwind_keeper_close(service.keeper);
+	free(opts.ahead);
 	return EXIT_OK;
 }

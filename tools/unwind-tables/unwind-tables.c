@@ -28,7 +28,8 @@ static const struct verb {
 static void print_usage(FILE *out)
 {
 	fputs("usage: unwind-tables serve [--max-mb N] [--keep SECONDS] [--keep-priority]\n"
-	      "                           [--device PATH] [--parent] [--only=[PID,...]]\n"
+	      "                           [--ahead DIR[:DIR...]] [--device PATH] [--parent]\n"
+	      "                           [--only=[PID,...]]\n"
 	      "       unwind-tables show FILE [START[-END]]\n"
 	      "       unwind-tables check [--all] FILE...\n"
 	      "       unwind-tables stat\n"

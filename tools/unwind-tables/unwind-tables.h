@@ -45,7 +45,7 @@ int table_of(const char *path, struct unwind_table **table);
 void print_summary(const struct unwind_table *table);
 double percent(__u64 part, __u64 whole);
 
-/* events.c: executable mappings and ends of all processes */
+/* events.c: executable mappings, forks and ends of all processes */
 struct events;
 
 struct events_seen {
@@ -54,15 +54,21 @@ struct events_seen {
 };
 
 /*
- * @key: stands for the file, by all that the kernel says of it
+ * What is told of single events. @key stands for the file, by all that the kernel
+ * says of it, or for the range of memory.
  */
-typedef void (*on_mapping_t)(void *arg, pid_t pid, __u64 address, __u64 key);
+struct events_ops {
+	void (*mapping)(void *arg, pid_t pid, __u64 address, __u64 key);
+	/* Anonymous memory that can be executed, but not written */
+	void (*memory)(void *arg, pid_t pid, __u64 address, __u64 key);
+	void (*fork)(void *arg, pid_t parent, pid_t child);
+};
 
 int events_open(struct events **events);
 void events_close(struct events *events);
 int events_nr(const struct events *events);
 int events_fd(const struct events *events, int i);
-void events_read(struct events *events, on_mapping_t on_mapping, void *arg,
+void events_read(struct events *events, const struct events_ops *ops, void *arg,
 		 struct events_seen *seen);
 
 /* Are other CPUs online than when the events were opened? */

@@ -41,8 +41,8 @@ static bool is_64bit_cs(unsigned int cs)
 
 /*
  * The base of a segment that user space can have set up. The selector may come
- * from a signal frame, and what it names in the GDT belongs to the kernel but
- * for the TLS entries: the address of the TSS must not get into a trace.
+ * from a signal frame. In the GDT, everything but the TLS entries belongs to the
+ * kernel: the address of the TSS, for one, must not get into a trace.
  */
 static unsigned long user_segment_base(unsigned int segment)
 {
@@ -222,7 +222,7 @@ void arch_unwind_user_uretprobe(struct unwind_user_state *state)
 		if (pushed < 0)
 			return;
 	} else if (off > UPROBE_SWBP_INSN_SIZE) {
-		/* At the breakpoint, or behind it while the trap is handled */
+		/* At the breakpoint, or after it while the trap is handled */
 		return;
 	}
 
@@ -280,8 +280,8 @@ void arch_unwind_user_sigaction(const struct k_sigaction *ka)
 
 /*
  * Read code as the program has it, without the breakpoints of uprobes. Bytes
- * that cannot be read are 0, which is no part of anything that is looked for;
- * so a page end in the middle does no harm.
+ * that cannot be read are 0, which does not occur in anything that is looked for;
+ * so it does no harm if the code crosses into a page that is missing.
  */
 static void read_code(unsigned long addr, u8 *code, unsigned int len)
 {
@@ -357,7 +357,7 @@ static bool at_ret(const u8 *code)
 
 /*
  * 32-bit system calls are made by way of __kernel_vsyscall(), which has pushed
- * %ecx, %edx and %ebp when it enters the kernel. %ebp is no frame pointer there.
+ * %ecx, %edx and %ebp when it enters the kernel. %ebp is not a frame pointer there.
  */
 static bool at_vsyscall32(const struct unwind_user_state *state)
 {
@@ -582,8 +582,8 @@ static bool read_sigframe(const struct unwind_user_state *state,
 
 /**
  * arch_unwind_user_sigframe - Pass a signal frame
- * @state:	State whose IP is at or, if it is an exact one, in a signal return
- *		trampoline; on success it becomes that of the interrupted code
+ * @state:	State whose IP is at a signal return trampoline or, if it is exact,
+ *		anywhere in one; on success it becomes that of the interrupted code
  *
  * Return: UNWIND_USER_FOUND, UNWIND_USER_NO_RULE if it is no such trampoline,
  *	   or what is wrong with the frame.

@@ -15,13 +15,13 @@
  *	struct unwind_table_row		rows[nr_rows]
  *	struct unwind_table_rule	rules[nr_rules]
  *
- * Code is known by its offset in the file. Runs are sorted, do not overlap and do
- * not touch; each stands for as many of pages[] as it is long, in order. pages[i]
- * is the index of a page's first row, pages[i + 1] is the end (exclusive) of its
- * rows; pages[0] is 0 and pages[nr_pages] is nr_rows. A page has no rows, or its
- * first row has the offset 0, and the offsets go up. A row counts up to the next
- * one of its page, or the end of the page. What is in no run, or in a page without
- * rows, is not covered.
+ * Code is identified by its offset in the file. A run is a range of pages of the
+ * file. Runs are sorted, do not overlap and do not touch. pages[] has one entry for
+ * each page of each run, in order: pages[i] is the index of the page's first row,
+ * pages[i + 1] the end (exclusive) of its rows; pages[0] is 0 and pages[nr_pages] is
+ * nr_rows. A page either has no rows, or its first row has the offset 0 and the
+ * offsets go up. A row applies up to the next row of its page, or to the end of the
+ * page. Code that is in no run, or in a page without rows, is not covered.
  *
  * Reserved fields are 0.
  */
@@ -32,7 +32,7 @@
 #define UNWIND_TABLE_MAGIC		0x42545755	/* "UWTB" */
 #define UNWIND_TABLE_VERSION		1
 
-/* Pages of a table are of 4 KiB, whatever those of the machine are. */
+/* The pages of a table are 4 KiB, whatever the page size of the machine. */
 #define UNWIND_TABLE_PAGE_SHIFT		12
 #define UNWIND_TABLE_PAGE_SIZE		(1 << UNWIND_TABLE_PAGE_SHIFT)
 
@@ -68,8 +68,8 @@ struct unwind_table_header {
 
 /**
  * struct unwind_table_run - Consecutive pages of the file
- * @page:	The first one: offset in the file >> UNWIND_TABLE_PAGE_SHIFT
- * @nr_pages:	How many, more than 0
+ * @page:	The first page: offset in the file >> UNWIND_TABLE_PAGE_SHIFT
+ * @nr_pages:	Number of pages, more than 0
  * @reserved:	0
  */
 struct unwind_table_run {
@@ -79,7 +79,7 @@ struct unwind_table_run {
 };
 
 /**
- * struct unwind_table_row - From here on this rule counts
+ * struct unwind_table_row - The rule that applies from an offset on
  * @offset:	In bytes from the start of the page, less than
  *		UNWIND_TABLE_PAGE_SIZE
  * @rule:	Index in rules[]
@@ -116,7 +116,8 @@ enum unwind_table_where {
  * @reserved:	0
  *
  * Registers other than SP (7) and FP (6) are known in the topmost frame only.
- * A walk that needs another one in a caller ends there.
+ * A walk that needs another one in a caller ends there, but for a CFA by rbx (3), see
+ * struct unwind_table_rule.
  */
 struct unwind_table_loc {
 	__s32	off;
@@ -127,9 +128,8 @@ struct unwind_table_loc {
 
 /**
  * enum unwind_table_kind - What is known about some code
- * @UNWIND_TABLE_NOT_COVERED:	Nothing: other means are tried, in the end the frame
- *				pointer
- * @UNWIND_TABLE_UNKNOWN:	There is a frame here of which nothing can be said: the
+ * @UNWIND_TABLE_NOT_COVERED:	Nothing: other ways are tried, the frame pointer last
+ * @UNWIND_TABLE_UNKNOWN:	There is a frame about which nothing can be said: the
  *				walk ends
  * @UNWIND_TABLE_OUTERMOST:	There is no caller: the walk is complete
  * @UNWIND_TABLE_CALLER:	The caller is at @cfa, @ra and @fp
@@ -144,31 +144,40 @@ enum unwind_table_kind {
 /* A signal frame: @ra is the interrupted instruction, not the one after a call. */
 #define UNWIND_TABLE_SIGNAL		0x01
 /*
- * This code follows a system call from which a new thread returns as well: with 0
- * as the result (in rax) of a topmost frame, it is that, and has no caller.
+ * This code follows a system call from which a new thread returns as well. If it is
+ * the topmost frame and the result (in rax) is 0, this is the new thread, which has
+ * no caller here.
  */
 #define UNWIND_TABLE_NEW_THREAD		0x02
+
+/* The caller's rbx is still in its register. */
+#define UNWIND_TABLE_BX_SAME		1
 
 /**
  * struct unwind_table_rule - How to get from a frame to its caller
  * @kind:	enum unwind_table_kind
  * @flags:	UNWIND_TABLE_SIGNAL, UNWIND_TABLE_NEW_THREAD
- * @reserved:	0
- * @cfa_add:	If @cfa is UNWIND_TABLE_REG_DEREF: is added to what is there
+ * @bx:		Where the caller's rbx is: 0 if that is not said, UNWIND_TABLE_BX_SAME,
+ *		or in memory at CFA - @bx, which is a multiple of 8, 16 or more
+ * @cfa_add:	If @cfa is UNWIND_TABLE_REG_DEREF: what to add to the value read
  * @cfa:	Canonical frame address, which is the caller's SP:
  *		UNWIND_TABLE_REG or UNWIND_TABLE_REG_DEREF
  * @ra:		Return address: UNWIND_TABLE_REG, UNWIND_TABLE_REG_DEREF or
  *		UNWIND_TABLE_CFA_DEREF
  * @fp:		Caller's frame pointer: anything but UNWIND_TABLE_NONE
  *
- * If @kind is not UNWIND_TABLE_CALLER, all other fields are 0. An
- * ordinary rule, which costs least, has a @cfa of SP or FP + offset, a @ra of
- * CFA - 8, and a @fp that is the same, or at CFA - 16 to CFA - 2048.
+ * If @kind is not UNWIND_TABLE_CALLER, all other fields are 0. Ordinary rules cost
+ * least: @cfa is SP or FP + offset, @ra is at CFA - 8, and @fp is still in its
+ * register, or at CFA - 16 to CFA - 2048.
+ *
+ * @bx costs nothing until a walk comes to a caller whose @cfa is rbx + offset. The
+ * value of rbx is known there if all frames from the topmost one up to that caller
+ * have a rule with @bx in a table for their file, and if they are few.
  */
 struct unwind_table_rule {
 	__u8			kind;
 	__u8			flags;
-	__u16			reserved;
+	__u16			bx;
 	__s32			cfa_add;
 	struct unwind_table_loc	cfa;
 	struct unwind_table_loc	ra;
@@ -199,11 +208,13 @@ struct unwind_table_make {
  * @pidfd:	A process
  * @address:	Address in that process
  * @len:	0: the table is for the file that is mapped at @address, or for the
- *		vDSO, in all processes. Else it is for as many bytes of anonymous
- *		memory from @address on in this process, until they are unmapped
- * @offset:	If @len is not 0: where the table has the byte at @address. Else 0
- * @file_size:	Size of the file in bytes; 0 if there is none
- * @mtime_sec:	Its time of modification, as it was before it was read
+ *		vDSO, in all processes. Otherwise it is for this many bytes of
+ *		anonymous memory from @address on, in this process, until they are
+ *		unmapped
+ * @offset:	If @len is not 0: the offset that the byte at @address has in the
+ *		table. Otherwise 0
+ * @file_size:	Size of the file in bytes; 0 if there is no file
+ * @mtime_sec:	Its time of modification, taken before the file was read
  * @mtime_nsec:	Nanoseconds of that
  * @reserved:	0
  */
@@ -226,22 +237,22 @@ struct unwind_table_attach {
 #define UNWIND_TABLE_IOC		0xB9
 
 /*
- * All three commands give EPERM if whoever opened the descriptor has no
- * CAP_PERFMON. What counts is the size that a structure itself says it has, rather
- * than that in the number of a command; later kernels may know more fields.
+ * All three commands fail with EPERM if the process that opened the descriptor had
+ * no CAP_PERFMON. The size that counts is the one in the structure itself, not the
+ * one in the number of the command; later kernels may know more fields.
  */
 
 /*
  * Check a table and keep a copy of it. Returns its number in this descriptor, more
  * than 0, or:
  *
- *	EINVAL	a field of the argument is invalid; or the table is, and then the event
- *		unwind:unwind_table says what is wrong with it
+ *	EINVAL	a field of the argument is invalid; or the table is, in which case the
+ *		event unwind:unwind_table says what is wrong with it
  *	E2BIG	the argument has fields that this kernel does not know and that are
  *		not 0, or the table is longer than its limits allow
- *	ENOMEM	no memory, or more than the memory cgroup of the caller may have
- *	ENOSPC	more tables than kernel.unwind_table_max_kb allows in all, or than
- *		a descriptor may have
+ *	ENOMEM	no memory, or the limit of the caller's memory cgroup is reached
+ *	ENOSPC	all tables together would be larger than kernel.unwind_table_max_kb,
+ *		or the descriptor has as many as it may have
  *	EFAULT	argument or table cannot be read
  *	EINTR	the caller was killed
  */
@@ -252,21 +263,23 @@ struct unwind_table_attach {
  *
  *	EINVAL	a field has no meaning; or @len is not 0 and not all of that range is
  *		executable anonymous memory
- *	E2BIG	as above
+ *	E2BIG	the argument has fields that this kernel does not know and that are
+ *		not 0
  *	ENOENT	no such table
  *	ESRCH	no such process, or it has no memory any more
  *	EBADF	@pidfd is not a pidfd
  *	EFAULT	nothing executable is mapped at @address
- *	ENOEXEC	it is executable, but neither of a file nor of the vDSO
- *	ESTALE	the file has another size or time of modification
+ *	ENOEXEC	what is mapped there belongs neither to a file nor to the vDSO
+ *	ESTALE	the file's size or time of modification is different now
  *	ETXTBSY	the file is open for writing
- *	EEXIST	this descriptor has attached a table to this file or memory before;
- *		or some of the memory has a table, which is not for all of it
- *	EACCES	the caller may not look into the process: ptrace access for reading,
- *		or CAP_PERFMON
+ *	EEXIST	this descriptor has already attached a table to this file or memory;
+ *		or a part of the memory has a table that is not for all of it
+ *	EACCES	the caller may not look into the process, which takes ptrace access for
+ *		reading, or CAP_PERFMON
  *	ENOMEM	no memory
  *	EINTR	the caller was killed
- *	ENOSPC	more attachments than a descriptor, or ranges than a process may have
+ *	ENOSPC	the descriptor has as many attachments, or the process as many ranges
+ *		with tables, as it may have
  */
 #define UNWIND_TABLE_ATTACH		_IOW(UNWIND_TABLE_IOC, 1, struct unwind_table_attach)
 

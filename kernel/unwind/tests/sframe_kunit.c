@@ -47,7 +47,7 @@ static const struct layout {
 	{ 3, true, TEXT_BEHIND },
 };
 
-/* The one behind @l, or the first one; NULL and false behind the last one. */
+/* The one after @l, or the first one; NULL and false after the last one. */
 static bool next_layout(const struct layout **l)
 {
 	*l = *l ? *l + 1 : layouts;
@@ -356,7 +356,7 @@ static void rows_of_a_long_function_are_found(struct kunit *test)
 	}
 }
 
-static void first_row_behind_the_address_is_none(struct kunit *test)
+static void first_row_after_the_address_is_none(struct kunit *test)
 {
 	struct table *t = new_table(test);
 	const struct layout *l = NULL;
@@ -546,7 +546,7 @@ static void empty_functions_hide_no_neighbour(struct kunit *test)
 		start(t, l->version, l->pcrel, l->text);
 		add_plain(t, l->text, 0);
 		add_framed(t, l->text, 0x20);
-		/* Behind the one it shares the start with, and another */
+		/* After the one it shares the start with, and another */
 		add_framed(t, l->text + 0x20, 0x20);
 		add_plain(t, l->text + 0x20, 0);
 		add_plain(t, l->text + 0x20, 0);
@@ -614,7 +614,7 @@ static void functions_with_the_same_start_are_all_looked_at(struct kunit *test)
 		expect(test, t, l->text + 0x11f, 7, 8, 0);
 		expect(test, t, l->text + 0x120, 6, 16, -16);
 		expect(test, t, l->text + 0x13f, 7, 8, -16);
-		/* Functions are not nested: what is behind is a gap. */
+		/* Functions are not nested: what follows is a gap. */
 		expect_none(test, t, l->text + 0x140);
 	}
 }
@@ -760,7 +760,7 @@ static void index_and_rows_must_fit(struct kunit *test)
 			SFRAME_BAD_INDEX_RANGE);
 }
 
-static void bytes_behind_the_table_are_tolerated(struct kunit *test)
+static void bytes_after_the_table_are_tolerated(struct kunit *test)
 {
 	struct table *t = new_table(test);
 	const struct layout *l = NULL;
@@ -844,7 +844,7 @@ static void rows_outside_the_rows_are_bad(struct kunit *test)
 					SFRAME_BAD_FUNC_ROWS);
 		}
 
-		/* Cut at each byte, with readable memory behind it and without */
+		/* Cut at each byte, with readable memory after it and without */
 		start(t, l->version, l->pcrel, l->text);
 		sframe_build_func(&t->b, l->text, 0x10, SFRAME_BUILD_ROW4);
 		sframe_build_saved(&t->b, 0, FP, 0x51000, 0x10000);
@@ -1058,7 +1058,7 @@ static void rows_are_looked_at_within_the_budget(struct kunit *test)
 	expect(test, t, t->text + 99, 7, 99 & 0x78, 0);
 	KUNIT_EXPECT_EQ(test, t->budget, SFRAME_MAX_ROWS_TRACE - 100);
 
-	/* The row behind is looked at to know that this one is it. */
+	/* The next row is looked at to know that this one is it. */
 	expect(test, t, t->text + SFRAME_MAX_ROWS - 2, 7,
 	       (SFRAME_MAX_ROWS - 2) & 0x78, 0);
 	KUNIT_EXPECT_EQ(test, status_at(t, t->text + SFRAME_MAX_ROWS),
@@ -1223,7 +1223,7 @@ static void flexible_rows_that_make_no_sense_are_bad(struct kunit *test)
 		/* The bit that is not used */
 		{ WORDS(2), { SFRAME_BUILD_REG(7) | 4, 8 }, SFRAME_BAD_ROW },
 		{ WORDS(4), { SFRAME_BUILD_REG(7), 8, 6, -8 }, SFRAME_BAD_ROW },
-		/* Words behind the last rule */
+		/* Words after the last rule */
 		{ WORDS(6), { SFRAME_BUILD_REG(7), 8, 0, 0, 0, 0 },
 		  SFRAME_BAD_ROW },
 		{ WORDS(6), { SFRAME_BUILD_REG(7), 8, 0, 2, -16, 0 },
@@ -1402,7 +1402,7 @@ static struct kunit_case unwind_sframe_cases[] = {
 	KUNIT_CASE(large_offsets_of_the_cfa_ok),
 	KUNIT_CASE(frame_pointer_saved_at_the_cfa_is_not_in_its_register),
 	KUNIT_CASE(rows_of_a_long_function_are_found),
-	KUNIT_CASE(first_row_behind_the_address_is_none),
+	KUNIT_CASE(first_row_after_the_address_is_none),
 	KUNIT_CASE(last_of_rows_with_the_same_start_counts),
 	KUNIT_CASE(row_without_words_is_outermost),
 	KUNIT_CASE(function_without_rows_is_outermost_in_v3_only),
@@ -1417,7 +1417,7 @@ static struct kunit_case unwind_sframe_cases[] = {
 	KUNIT_CASE(each_fault_of_the_header_has_its_reason),
 	KUNIT_CASE(memory_of_the_table_is_checked),
 	KUNIT_CASE(index_and_rows_must_fit),
-	KUNIT_CASE(bytes_behind_the_table_are_tolerated),
+	KUNIT_CASE(bytes_after_the_table_are_tolerated),
 	KUNIT_CASE(auxiliary_header_is_skipped),
 	KUNIT_CASE(fixed_slots_of_the_header_are_used),
 	KUNIT_CASE(rows_outside_the_rows_are_bad),

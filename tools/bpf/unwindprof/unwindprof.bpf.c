@@ -129,7 +129,7 @@ int on_cpu(void *ctx)
 	return 0;
 }
 
-/* Runs as the thread that goes; the one that comes has been off until now. */
+/* Runs as the previous thread; the next one has been off its CPU until now. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(off_cpu, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int state)

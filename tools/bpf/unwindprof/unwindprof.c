@@ -2,7 +2,7 @@
 /*
  * unwindprof - where programs are on the CPU, or what they wait for, as folded
  * stacks. The kernel stack of a sample is taken at once; the user stack comes
- * when the thread returns to user space, and is put to its samples by cookie.
+ * when the thread returns to user space, and is joined with its samples by cookie.
  */
 #include <argp.h>
 #include <errno.h>
@@ -24,6 +24,9 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <elfutils/libdwfl.h>
+#ifdef HAVE_DEMANGLE
+#include <libiberty/demangle.h>
+#endif
 
 #include "unwindprof.h"
 #include "unwindprof.skel.h"
@@ -198,12 +201,23 @@ static Dwfl_Module *process_module(struct process *process, unsigned long addr)
 	return process->dwfl ? dwfl_addrmodule(process->dwfl, addr) : NULL;
 }
 
-/* Of a caller, @addr is behind the call; that may be another function. */
+/* What a C++ or Rust function is called in its source, without its parameters */
+static char *demangled(const char *name)
+{
+#ifdef HAVE_DEMANGLE
+	return cplus_demangle(name, DMGL_AUTO | DMGL_NO_OPTS);
+#else
+	return NULL;
+#endif
+}
+
+/* Of a caller, @addr is the one after the call, which may be in another function. */
 static void user_name(char *text, size_t size, struct process *process,
 		      unsigned long addr, bool caller)
 {
 	Dwfl_Module *module = process_module(process, addr - caller);
 	const char *name = NULL, *file = NULL;
+	char *readable = NULL;
 	GElf_Addr start = 0;
 
 	if (!module) {
@@ -215,14 +229,17 @@ static void user_name(char *text, size_t size, struct process *process,
 		file = dwfl_module_info(module, NULL, &start, NULL, NULL, NULL,
 					NULL, NULL);
 	}
-	if (name)
-		snprintf(text, size, "%s", name);
-	else if (file)
+	if (name) {
+		readable = demangled(name);
+		snprintf(text, size, "%s", readable ?: name);
+		free(readable);
+	} else if (file) {
 		snprintf(text, size, "%s+0x%lx",
 			 strrchr(file, '/') ? strrchr(file, '/') + 1 : file,
 			 addr - (unsigned long)start);
-	else
+	} else {
 		snprintf(text, size, "0x%lx", addr);
+	}
 }
 
 /* ------------------------------------------------------------------------ */
@@ -338,7 +355,7 @@ static void merge(struct waiting *waiting, const __u64 *user, int size)
 
 /*
  * The last stacks. A sample that interrupts the program that hands one over, in
- * the kernel, has its cookie but comes behind it.
+ * the kernel, has its cookie but comes after it.
  */
 static struct prof_stack *recent[256];
 static unsigned int next_recent;
@@ -454,7 +471,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		value = strtoul(arg, &end, 10);
 		if (errno || end == arg || *end || value > INT_MAX ||
 		    (!value && key != 'o'))
-			argp_error(state, "not a number that makes sense: %s", arg);
+			argp_error(state, "'%s' is not a number in range", arg);
 	}
 
 	switch (key) {
@@ -477,7 +494,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case ARGP_KEY_END:
 		if (opts.command && opts.pid)
-			argp_error(state, "either a process or a command");
+			argp_error(state, "give a process or a command, not both");
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -487,7 +504,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp argp = {
 	options, parse, "[COMMAND...]",
-	"Print folded kernel and user stacks, for flame graphs. User stacks are taken by SFrame tables and frame pointers, when a thread returns to user space."
+	"Print where programs spend their time as folded stacks, for flame graphs. User stacks are complete where programs have frame pointers or SFrame tables, and everywhere while the service unwind-tables runs."
 };
 
 static int quiet(enum libbpf_print_level level, const char *format, va_list args)

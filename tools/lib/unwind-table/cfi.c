@@ -139,6 +139,8 @@ static __u64 get_address(struct ut_cursor *c, const struct ut_elf *elf,
 static struct ut_loc *loc_of(struct ut_state *state, __u64 reg)
 {
 	switch (reg) {
+	case UT_REG_BX:
+		return &state->bx;
 	case UT_REG_FP:
 		return &state->fp;
 	case UT_REG_SP:
@@ -174,7 +176,7 @@ static __s64 times(__u64 a, __s64 b)
 
 /*
  * One instruction that does not advance. Fails if it is not known or makes no
- * sense; from there on nothing is known of the FDE.
+ * sense; then nothing is known about the rest of the FDE.
  */
 static bool change_state(struct ut_cursor *c, __u8 op, const struct ut_cie *cie,
 			 struct ut_state *state)
@@ -257,6 +259,9 @@ static bool change_state(struct ut_cursor *c, __u8 op, const struct ut_cie *cie,
 static void restore(struct ut_state *state, const struct ut_cie *cie, __u64 reg)
 {
 	switch (reg) {
+	case UT_REG_BX:
+		state->bx = cie->state.bx;
+		break;
 	case UT_REG_FP:
 		state->fp = cie->state.fp;
 		break;
@@ -289,9 +294,10 @@ static bool run_cie(struct ut_cie *cie)
 }
 
 /*
- * Augmentation data: how addresses in FDEs are written down, and the signal
- * frame's mark. What is not known is no harm if its length is given, but for the
- * order of what follows: then neither is known.
+ * Augmentation data: how addresses in FDEs are encoded, and the mark of a signal
+ * frame. A letter that is not known does no harm in itself, as the length is given.
+ * But the data is in the order of the letters, so what follows it is not known
+ * either.
  */
 static bool read_augmentation(struct ut_cursor *c, const char *augmentation,
 			      struct ut_cie *cie)
@@ -409,7 +415,7 @@ static int new_cie(struct ut_fdes *fdes, struct ut_cie **cie)
 	return 0;
 }
 
-/* CIEs of a section from @first on are in the order of their positions. */
+/* The CIEs of a section, from @first on, are in the order of their positions. */
 static struct ut_cie *find_cie(const struct ut_fdes *fdes, size_t first, __u64 pos)
 {
 	size_t low = first, high = fdes->nr_cies;
@@ -492,10 +498,9 @@ static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
 }
 
 /*
- * Split a section into records and keep its FDEs. A record of length 0 ends
- * .eh_frame for those who find it by program headers; where its end is known, as
- * linkers do, what follows counts as well. A record that is longer than what is
- * left ends it in any case.
+ * Split a section into records and keep its FDEs. If .eh_frame was found by program
+ * headers, a record of length 0 ends it. If its end is known, what follows is used as
+ * well, as linkers do. A record that is longer than what is left ends it in any case.
  */
 int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 		struct ut_fdes *fdes, struct unwind_table_stats *stats)
@@ -559,7 +564,8 @@ int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 
 /*
  * A number for a row of the common kind: CFA = register + offset, return address
- * at CFA - 8, FP the same or below that. 0: it is another one.
+ * at CFA - 8, FP the same or below that. It has no room for rbx. 0: it is another
+ * one.
  */
 static __u64 key_of(const struct ut_cie *cie, const struct ut_state *state)
 {
@@ -581,9 +587,10 @@ static __u64 key_of(const struct ut_cie *cie, const struct ut_state *state)
 }
 
 /*
- * Where gcc has realigned the stack, the CFA is kept in memory, and FP at FP. In
- * the epilogue the CFA is loaded into a register, FP is restored, and SP follows,
- * but that FP was restored is not said: its place is still relative to itself.
+ * Where gcc has realigned the stack, the CFA is kept in memory, and the caller's FP
+ * where FP points. The epilogue loads the CFA into a register, restores FP, and then
+ * SP. But the CFI does not say that FP was restored: its place is still relative to
+ * itself.
  */
 static bool is_stale(const struct ut_state *state)
 {
@@ -592,11 +599,12 @@ static bool is_stale(const struct ut_state *state)
 }
 
 /*
- * Linkers describe all entries of a PLT by one expression, in which the place
- * within an entry makes the difference.
+ * Linkers describe all entries of a PLT by one expression, whose result depends on
+ * the place within an entry.
  */
 static int add_spread(const struct ut_cie *cie, __u64 start, __u64 end, __u64 addr,
-		      const struct ut_state *state, struct ut_rows *rows)
+		      const struct ut_state *state, const struct ut_machine *machine,
+		      struct ut_rows *rows)
 {
 	struct unwind_table_rule rules[SPREAD];
 	enum unwind_table_reason reasons[SPREAD];
@@ -604,7 +612,7 @@ static int add_spread(const struct ut_cie *cie, __u64 start, __u64 end, __u64 ad
 	int err = 0;
 
 	for (i = 0; i < SPREAD; i++) {
-		struct ut_context context = { .ip = i };
+		struct ut_context context = { .ip = i, .follow_bx = machine->follow_bx };
 
 		reasons[i] = ut_rule_of(state, cie->signal, &context, &rules[i]);
 		/* It depends on more than this. */
@@ -636,8 +644,8 @@ static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
 {
 	const struct ut_segment *segment = &elf->code[fde->segment];
 	__u64 addr = start - segment->offset + segment->addr;
-	struct ut_context context = { .ip = addr };
-	__u64 key = key_of(cie, state);
+	struct ut_context context = { .ip = addr, .follow_bx = machine->follow_bx };
+	__u64 key = machine->follow_bx ? 0 : key_of(cie, state);
 	enum unwind_table_reason reason;
 	struct unwind_table_rule rule;
 	int err = 0;
@@ -648,7 +656,7 @@ static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
 		return ut_rows_add_unknown(rows, start, end, UNWIND_TABLE_R_REGISTER);
 	reason = ut_rule_of(state, cie->signal, &context, &rule);
 	if (context.ip_mask && context.ip_mask < SPREAD && end - start <= MAX_SPREAD)
-		return add_spread(cie, start, end, addr, state, rows);
+		return add_spread(cie, start, end, addr, state, machine, rows);
 	if (context.ip_mask)
 		reason = UNWIND_TABLE_R_EXPRESSION;
 	if (reason != UT_NO_REASON)
@@ -738,8 +746,8 @@ static bool change_fde_state(struct ut_cursor *c, __u8 op, const struct ut_cie *
 }
 
 /*
- * Add the rows of an FDE, but for its first @skip bytes, which others have. Where
- * an instruction cannot be followed the rest is unknown.
+ * Add the rows of an FDE except for its first @skip bytes, which other FDEs cover. If
+ * an instruction cannot be followed, the rest is unknown.
  */
 int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 	       const struct ut_fde *fde, __u64 skip, struct ut_machine *machine,

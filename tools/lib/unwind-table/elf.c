@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ELF headers: where a file's code is, and where its CFI. Program headers say
- * all that is needed of a linked file; section headers are a help only, since
- * what is in memory has none.
+ * ELF headers: where a file's code is, and where its CFI is. For a linked file,
+ * program headers say all that is needed. Section headers are used if they are there;
+ * a file in memory has none.
  */
 
 #define _GNU_SOURCE
@@ -59,7 +59,7 @@ static void put_bytes(struct ut_bytes *bytes)
 	memset(bytes, 0, sizeof(*bytes));
 }
 
-/* The same without a copy where possible */
+/* Copies only where it has to */
 static int get_bytes(const struct ut_elf *elf, __u64 pos, __u64 len,
 		     struct ut_bytes *bytes)
 {
@@ -223,8 +223,8 @@ static bool add_segment(struct ut_elf *elf, const Elf64_Phdr *phdr)
 }
 
 /*
- * A byte of the file that is code twice would need two rules. No linker makes
- * that, nor two segments at one address.
+ * A byte of the file that is code in two places would need two rules. No linker makes
+ * such files, nor two segments at one address.
  */
 static bool code_is_ambiguous(const struct ut_elf *elf)
 {

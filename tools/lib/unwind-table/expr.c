@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * DWARF expressions, as far as a rule can say what they come to, and rows of CFI
+ * DWARF expressions, as far as a rule can express their result; and from rows of CFI
  * to rules.
  */
 
@@ -447,8 +447,9 @@ static enum unwind_table_reason fp_of(const struct ut_state *state,
 	enum unwind_table_reason reason;
 
 	/*
-	 * Who says nothing of FP has not touched it. Who says that it is lost
-	 * has: callers that need it would be looked for in the wrong place.
+	 * CFI that says nothing about FP means that the function has not touched
+	 * it. CFI that says that FP is lost means that it has: a caller that needs
+	 * FP would be looked for in the wrong place.
 	 */
 	rule->fp.where = UNWIND_TABLE_SAME;
 	if (state->fp.how == UT_UNSPECIFIED || state->fp.how == UT_SAME)
@@ -457,6 +458,26 @@ static enum unwind_table_reason fp_of(const struct ut_state *state,
 	if (rule->fp.where == UNWIND_TABLE_REG && rule->fp.reg == UT_REG_FP && !rule->fp.off)
 		rule->fp = (struct unwind_table_loc){ .where = UNWIND_TABLE_SAME };
 	return reason;
+}
+
+/*
+ * Where rbx is, as unwind_table_rule::bx. Who says nothing of it has not touched it.
+ * Nothing is said of places that there is no number for; a walk ends there only if
+ * it needs rbx.
+ */
+static __u16 bx_of(const struct ut_state *state)
+{
+	__u64 down = -state->bx.off;
+
+	switch (state->bx.how) {
+	case UT_UNSPECIFIED:
+	case UT_SAME:
+		return UNWIND_TABLE_BX_SAME;
+	case UT_OFFSET:
+		return down % 8 || down < 16 || down > UINT16_MAX ? 0 : down;
+	default:
+		return 0;
+	}
 }
 
 enum unwind_table_reason ut_rule_of(const struct ut_state *state, bool signal,
@@ -481,5 +502,7 @@ enum unwind_table_reason ut_rule_of(const struct ut_state *state, bool signal,
 		reason = ra_of(state, context, rule);
 	if (reason == UT_NO_REASON)
 		reason = fp_of(state, context, rule);
+	if (context->follow_bx)
+		rule->bx = bx_of(state);
 	return reason;
 }

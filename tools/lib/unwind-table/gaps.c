@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Code without FDE that is known nevertheless. Everything here was looked at in
- * the disassembly of real files; whatever is not exactly as here stays unknown.
+ * Code without FDE that is known nevertheless. Everything here was checked in the
+ * disassembly of real files; code that is not exactly like this stays unknown.
  */
 
 #include "internal.h"
 
 /*
- * How code that is known byte by byte stands to its caller. It follows from the
+ * How to get to the caller from code that is known byte by byte. It follows from the
  * code itself: what has to be on the stack for the "ret" or the jump at its end.
  */
 enum shape {
@@ -70,9 +70,9 @@ struct part {
  * with the address of something from the GOT, and with a constant that the linker
  * has put there instead.
  *
- * They may be found anywhere in a gap, so what is here has to be right whatever
- * surrounds it: it ends with a "ret" that all of it reaches, or is not to be
- * mistaken for anything else.
+ * They may be found anywhere in a gap, so each of these has to be right whatever
+ * surrounds it: it ends with a "ret" that all of it reaches, or cannot be mistaken
+ * for anything else.
  */
 static const struct part known[][MAX_PARTS] = {
 	/* _init: calls __gmon_start__ if there is one */
@@ -81,7 +81,7 @@ static const struct part known[][MAX_PARTS] = {
 		{ AT_16, "48 8b 05 ?? ?? ?? ?? 48 85 c0 74 02 ff d0 48 83 c4 08" },
 		{ AT_8, "c3" },
 	},
-	/* The same in static programs */
+	/* _init in static programs */
 	{
 		{ AT_8, "48 83 ec 08" },
 		{ AT_16, "48 c7 c0 00 00 00 00 48 85 c0 74 02 ff d0 48 83 c4 08" },
@@ -118,13 +118,13 @@ static const struct part known[][MAX_PARTS] = {
 			"48 8b 05 ?? ?? ?? ?? 48 85 c0 74 09 ff e0 "
 			"0f 1f 80 00 00 00 00 c3" },
 	},
-	/* The same in static programs at any address */
+	/* deregister_tm_clones in static programs at any address */
 	{
 		{ AT_8, "48 8d 3d ?? ?? ?? ?? 48 8d 05 ?? ?? ?? ?? 48 39 f8 74 15 "
 			"48 c7 c0 00 00 00 00 48 85 c0 74 09 ff e0 "
 			"0f 1f 80 00 00 00 00 c3" },
 	},
-	/* The same of crtbegin.o, for programs at a fixed address */
+	/* deregister_tm_clones of crtbegin.o, for programs at a fixed address */
 	{
 		{ AT_8, "b8 ?? ?? ?? ?? 48 3d ?? ?? ?? ?? 74 13 b8 00 00 00 00 48 85 c0 "
 			"74 09 bf ?? ?? ?? ?? ff e0 66 90 c3" },
@@ -136,14 +136,14 @@ static const struct part known[][MAX_PARTS] = {
 			"48 8b 05 ?? ?? ?? ?? 48 85 c0 74 08 ff e0 "
 			"66 0f 1f 44 00 00 c3" },
 	},
-	/* The same in static programs at any address */
+	/* register_tm_clones in static programs at any address */
 	{
 		{ AT_8, "48 8d 3d ?? ?? ?? ?? 48 8d 35 ?? ?? ?? ?? 48 29 fe 48 89 f0 "
 			"48 c1 ee 3f 48 c1 f8 03 48 01 c6 48 d1 fe 74 14 "
 			"48 c7 c0 00 00 00 00 48 85 c0 74 08 ff e0 "
 			"66 0f 1f 44 00 00 c3" },
 	},
-	/* The same of crtbegin.o */
+	/* register_tm_clones of crtbegin.o */
 	{
 		{ AT_8, "be ?? ?? ?? ?? 48 81 ee ?? ?? ?? ?? 48 89 f0 48 c1 ee 3f "
 			"48 c1 f8 03 48 01 c6 48 d1 fe 74 11 b8 00 00 00 00 48 85 c0 "
@@ -160,7 +160,7 @@ static const struct part known[][MAX_PARTS] = {
 		/* frame_dummy: jumps to register_tm_clones */
 		{ AT_8, "f3 0f 1e fa e9 ?? ?? ?? ??" },
 	},
-	/* The same of crtbegin.o */
+	/* __do_global_dtors_aux of crtbegin.o */
 	{
 		{ AT_8, "f3 0f 1e fa 80 3d ?? ?? ?? ?? 00 75 13 55" },
 		{ PUSHED, "48 89 e5" },
@@ -268,9 +268,9 @@ static int add_known(struct ut_rows *rows, __u64 start, const struct part *parts
 }
 
 /*
- * The program's entry, without FDE in ld.so. It has no caller. Where it ends is not
- * known, but it is short. Should another function begin before, which it calls,
- * walks from there end too early by that one frame.
+ * The program's entry, which has no FDE in ld.so. It has no caller. Where it ends is
+ * not known, but it is short. Should a function that it calls begin within that
+ * range, walks from there miss one frame, that of the entry.
  */
 #define MAX_ENTRY	64
 
@@ -292,15 +292,19 @@ static int add_unknown(const struct ut_elf *elf, const struct ut_gap *gap,
 	return err;
 }
 
+/* As at the entry of a function, wherever rbx is */
 static bool is_plain(const struct unwind_table_rule *rule)
 {
-	return !memcmp(rule, &shapes[AT_8], sizeof(*rule));
+	struct unwind_table_rule plain = shapes[AT_8];
+
+	plain.bx = rule->bx;
+	return !memcmp(rule, &plain, sizeof(*rule));
 }
 
 /*
- * glibc's clone() and clone3() have no FDE from the system call to the place from
- * where on only the new thread goes: syscall; test %rax,%rax; jl error; je child;
- * ret. None of that touches SP or FP.
+ * glibc's clone() and clone3() have no FDE from the system call up to the code that
+ * only the new thread runs: syscall; test %rax,%rax; jl error; je child; ret. None of
+ * that touches SP or FP.
  */
 static bool is_clone(const struct ut_elf *elf, const struct ut_gap *gap)
 {
@@ -335,9 +339,9 @@ static int add_clone(const struct ut_gap *gap, struct ut_rows *rows)
 }
 
 /*
- * Functions of makecontext() return to the first byte of __start_context, so
- * whoever looks up the byte before, as for all callers, finds padding. There is
- * nothing to return to after it.
+ * Functions of makecontext() return to the first byte of __start_context. For a
+ * caller, the byte before the return address is looked up, and here that is padding.
+ * It has no caller in turn.
  */
 static bool is_start_context(const struct ut_elf *elf, const struct ut_gap *gap)
 {

@@ -3,18 +3,19 @@
 #define __UNWIND_TABLE_INTERNAL_H
 
 /*
- * What the parts of the library say to each other. A file goes through them in
+ * The interfaces between the parts of the library. A file goes through the parts in
  * this order:
  *
  *	elf.c	reads headers: where code is, and where the CFI
  *	cfi.c	splits .eh_frame or .debug_frame into FDEs, and runs one of them
- *	expr.c	brings DWARF expressions down to what a rule can say
+ *	expr.c	reduces DWARF expressions to what a rule can express
  *	make.c	sorts FDEs, resolves overlaps and finds the gaps
  *	gaps.c	knows what some gaps are
  *	rows.c	collects rows and rules and puts the table together
  *
- * An error of a file as a whole is a negative errno. What is wrong with a piece
- * of it is a reason (enum unwind_table_reason), and that code is unknown.
+ * An error that concerns a file as a whole is a negative errno. What is wrong with a
+ * piece of it is a reason (enum unwind_table_reason), and the code of that piece is
+ * unknown.
  */
 
 #include <linux/types.h>
@@ -30,6 +31,7 @@
 #define UT_PAGE_MASK		(UNWIND_TABLE_PAGE_SIZE - 1)
 
 /* DWARF numbers of registers */
+#define UT_REG_BX		3
 #define UT_REG_FP		6
 #define UT_REG_SP		7
 #define UT_REG_RA		16
@@ -215,6 +217,7 @@ struct ut_state {
 	/* CFA: UT_VAL_OFFSET (register + offset) or UT_EXPRESSION */
 	struct ut_loc	cfa;
 	__u64		cfa_reg;
+	struct ut_loc	bx;
 	struct ut_loc	fp;
 	struct ut_loc	sp;
 	struct ut_loc	ra;
@@ -263,6 +266,7 @@ struct ut_machine {
 	size_t		nr;
 	size_t		max;
 	bool		realigned;	/* the CFA was an expression before */
+	bool		follow_bx;	/* rules say where rbx is */
 };
 
 int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
@@ -295,6 +299,7 @@ struct ut_context {
 	__u64		ip;
 	bool		has_cfa;
 	__u64		ip_mask;	/* bits of the IP that it looked at */
+	bool		follow_bx;	/* of rules: they say where rbx is */
 };
 
 bool ut_expr(const __u8 *expr, size_t len, struct ut_context *context,
@@ -321,6 +326,7 @@ void ut_rows_set_recent(struct ut_rows *rows, __u64 key);
 int ut_rows_add_gap(struct ut_rows *rows, const struct ut_segment *segment,
 		    __u64 start, __u64 end);
 int ut_rows_flush(struct ut_rows *rows);
+bool ut_rows_need_bx(const struct ut_rows *rows);
 int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len);
 
 /* gaps.c: a stretch of code without FDE */

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The keeper's reader: looks at processes and files that nobody vouches for.
+ * The keeper's reader: looks at processes and files that cannot be trusted.
  *
- * A file system that is made for it can hold up whoever opens, reads or just asks
- * for the size of a file, and a process whose memory is on it holds up whoever
- * wants to see its mappings. Only a fatal signal ends such a wait, and a file that
- * is cut off while it is mapped kills its reader, too. That must not happen to the
- * service, nor to perf. So a child does all of this, with an alarm set; if it dies,
- * the next question starts another one. What it finds stands in memory that both
- * share. Tables do not have to be sent: the child has the same open device.
+ * A malicious file system can block any process that opens or reads a file on it, or
+ * only asks for its size; and a process whose memory is on such a file system can
+ * block any process that looks at its mappings. Only a fatal signal ends such a wait.
+ * A file that is truncated while it is mapped even kills its reader. None of this may
+ * happen to the service, nor to perf. So a child does the reading, with an alarm set;
+ * if it dies, the next question starts another one. It leaves its results in memory
+ * that both share. Tables do not have to be sent: the child has the same open device.
  *
- * The child is no child as far as wait() and SIGCHLD are concerned, which perf uses
- * for programs that it starts.
+ * To wait() and SIGCHLD, which perf uses for programs that it starts, the child does
+ * not show up as one.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -39,6 +39,8 @@
 #include <linux/unwind_table.h>
 
 #include "keeper-reader.h"
+#include "reader-paths.h"
+#include "trampolines.h"
 #include "unwind-table.h"
 
 /* How the reader ends when the file that it reads was cut off */
@@ -48,6 +50,8 @@
 #define DEVICE		4
 /* A file that changes while it is read is read so often. */
 #define READ_ATTEMPTS	2
+/* So many pages of a mapping are looked at where no trampolines begin. */
+#define MAX_OTHER_PAGES	1024
 
 /* In the reader: itself */
 static int own_pidfd;
@@ -389,6 +393,7 @@ static int hand_over(struct reader_page *page, struct unwind_table *table)
 
 	data = unwind_table_data(table, &len);
 	page->bytes = len;
+	page->rows = unwind_table_stats(table)->rows;
 	page->step = READER_ROOM;
 	if (len > page->room)
 		return -ENOSPC;
@@ -492,12 +497,115 @@ static int reopen(int fd)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The file of the mapping that was asked about */
+/* As others see it in their maps once they have it mapped, too */
+static int identify(int fd, struct mapping *mapping)
+{
+	struct procmap_query found;
+	int maps, error;
+	void *here;
+
+	maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	if (maps < 0)
+		return -errno;
+	here = mmap(NULL, 1, PROT_EXEC, MAP_PRIVATE, fd, 0);
+	error = here == MAP_FAILED ? -errno : 0;
+	if (!error) {
+		error = query(maps, (unsigned long)here, 0, &found, NULL, 0);
+		munmap(here, 1);
+	}
+	close(maps);
+	if (error)
+		return error;
+	mapping->dev = makedev(found.dev_major, found.dev_minor);
+	mapping->ino = found.inode;
+	return 0;
+}
+
+/* What the path leads to, if it does not have to be left alone */
+static int find_path(struct reader_page *page, mode_t type)
+{
+	struct mapping *mapping = &page->mappings[0];
+	struct stat st;
+	int fd, error;
+
+	fd = reader_open_path(page);
+	if (fd < 0)
+		return fd;
+	error = fstat(fd, &st) ? -errno : 0;
+	if (!error && (st.st_mode & S_IFMT) != type)
+		error = type == S_IFDIR ? -ENOTDIR : -ENOEXEC;
+	if (!error) {
+		memset(mapping, 0, sizeof(*mapping));
+		mapping->dev = st.st_dev;
+		mapping->error = -ETIMEDOUT;
+		set_id(&mapping->id, &st);
+		page->nr_mappings = 1;
+		set_name(page, fd);
+		if (avoided(page, mapping->dev))
+			error = -ETIMEDOUT;
+	}
+	if (error) {
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+static int open_program(struct reader_page *page, struct mapping **mapping)
+{
+	int found, fd, error;
+
+	page->step = READER_OPEN;
+	found = find_path(page, S_IFREG);
+	if (found < 0)
+		return found;
+	*mapping = &page->mappings[0];
+	fd = reopen(found);
+	close(found);
+	if (fd < 0)
+		return fd;
+	error = reader_check_program(fd) ?: identify(fd, *mapping);
+	(*mapping)->error = error;
+	if (!error)
+		return fd;
+	close(fd);
+	return error;
+}
+
+static int look_at_path(struct reader_page *page)
+{
+	struct mapping *mapping;
+	int fd;
+
+	fd = open_program(page, &mapping);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+static int see_directory(struct reader_page *page)
+{
+	int fd, error = 0;
+
+	page->step = READER_OPEN;
+	fd = find_path(page, S_IFDIR);
+	if (fd < 0)
+		return fd;
+	if (page->question == READER_NAMES)
+		error = reader_list_directory(page, fd);
+	close(fd);
+	return error;
+}
+
+/* The file of the mapping that was asked about, or that of the path */
 static int open_file(struct reader_page *page, int proc, int maps,
 		     struct mapping **mapping)
 {
 	int found, fd, error;
 
+	if (!page->pid)
+		return open_program(page, mapping);
 	error = next_mapping(page, maps, page->address, mapping);
 	if (error)
 		return error;
@@ -521,7 +629,7 @@ static int make_table(struct reader_page *page, int proc, int maps)
 	int fd, i, error = 0;
 
 	fd = open_file(page, proc, maps, &mapping);
-	if (mapping && !mapping->error && (fd == -EACCES || fd == -EPERM))
+	if (page->pid && mapping && !mapping->error && (fd == -EACCES || fd == -EPERM))
 		return make_from_process(page, proc, mapping);
 	if (fd < 0)
 		return fd;
@@ -594,7 +702,161 @@ static int make_vdso(struct reader_page *page)
 }
 
 /* ------------------------------------------------------------------------ */
+/* Anonymous memory							      */
+
+/* The table for trampolines of some kind, which all processes share */
+static int table_of_kind(struct reader_page *page, int kind)
+{
+	struct unwind_table *table;
+	__u64 start = cpu_ns();
+	int number;
+
+	if (page->trampolines[kind])
+		return page->trampolines[kind];
+	number = trampoline_table(kind, &table);
+	page->build_ns += cpu_ns() - start;
+	if (number)
+		return number;
+	number = hand_over(page, table);
+	unwind_table_free(table);
+	if (number < 0)
+		return number;
+	page->trampolines[kind] = number;
+	page->nr_tables++;
+	page->tables_bytes += page->bytes;
+	page->room -= page->bytes;
+	return number;
+}
+
+/*
+ * Trampolines that begin at an address. -ENODATA: it is something else. Between the
+ * check and the attachment, the process could put other code there. But it could do
+ * so later, too, and only its own stacks would be wrong.
+ */
+static int see_to_arena(struct reader_page *page, int mem, int pidfd, __u64 address)
+{
+	struct unwind_table_attach arg = {
+		.size		= sizeof(arg),
+		.pidfd		= pidfd,
+		.address	= address,
+		.len		= TRAMPOLINE_ARENA,
+	};
+	static __u8 code[TRAMPOLINE_ARENA];
+	int kind, number;
+
+	if (pread(mem, code, TRAMPOLINE_BEGINNING, address) != TRAMPOLINE_BEGINNING ||
+	    !trampoline_begins(code) ||
+	    pread(mem, code, sizeof(code), address) != sizeof(code))
+		return -ENODATA;
+	kind = trampoline_kind(code);
+	if (kind < 0)
+		return -ENODATA;
+
+	number = table_of_kind(page, kind);
+	if (number < 0)
+		return number;
+	page->step = READER_BIND;
+	arg.table = number;
+	/* EEXIST: it has been seen before, or somebody else has seen to it. */
+	if (!ioctl(DEVICE, UNWIND_TABLE_ATTACH, &arg) || errno == EEXIST)
+		return 0;
+	/* EFAULT, EINVAL: it has been unmapped, or made something else. */
+	return errno == EFAULT || errno == EINVAL ? -ENODATA : -errno;
+}
+
+/*
+ * Adjacent mappings with the same protection are one to the kernel: there may be
+ * more than one arena, and other code before and between.
+ */
+static int see_to_range(struct reader_page *page, int mem, int pidfd,
+			__u64 address, __u64 end)
+{
+	unsigned int others = 0;
+	int error, ret = -ENODATA;
+
+	while (end - address >= TRAMPOLINE_ARENA && others < MAX_OTHER_PAGES) {
+		error = see_to_arena(page, mem, pidfd, address);
+		if (error && error != -ENODATA)
+			return error;
+		if (error) {
+			address += UNWIND_TABLE_PAGE_SIZE;
+			others++;
+		} else {
+			address += TRAMPOLINE_ARENA;
+			ret = 0;
+		}
+	}
+	return ret;
+}
+
+/* Only what cannot be written any more: that is complete. */
+static int see_to_ranges(struct reader_page *page, int maps, int mem, int pidfd)
+{
+	__u64 flags = PROCMAP_QUERY_VMA_READABLE, address = page->address;
+	struct procmap_query found;
+	int error, ret = -ENODATA;
+
+	if (!page->address)
+		flags |= PROCMAP_QUERY_COVERING_OR_NEXT_VMA;
+	while (!query(maps, address, flags, &found, NULL, 0)) {
+		address = found.vma_end;
+		error = -ENODATA;
+		if (!found.inode && !(found.vma_flags & PROCMAP_QUERY_VMA_WRITABLE))
+			error = see_to_range(page, mem, pidfd, found.vma_start,
+					     found.vma_end);
+		if (!error)
+			ret = 0;
+		else if (error != -ENODATA)
+			return error;
+		if (page->address)
+			break;
+	}
+	return ret;
+}
+
+/* 0: there are trampolines, and they have tables; -ENODATA: there are none */
+static int see_to_memory(struct reader_page *page, int proc, int maps)
+{
+	int mem, pidfd, error;
+
+	snprintf(page->name, sizeof(page->name), "trampolines of process %d",
+		 page->pid);
+	mem = openat(proc, "mem", O_RDONLY | O_CLOEXEC);
+	/* Whoever may look at mappings need not be allowed to read memory. */
+	if (mem < 0)
+		return -ENODATA;
+	pidfd = syscall(SYS_pidfd_open, page->pid, 0);
+	error = pidfd < 0 ? -errno : 0;
+	/* If it has not ended, the number was its own all the time. */
+	if (!error && faccessat(proc, "maps", F_OK, 0))
+		error = -ESRCH;
+	if (!error)
+		error = see_to_ranges(page, maps, mem, pidfd);
+	if (pidfd >= 0)
+		close(pidfd);
+	close(mem);
+	return error;
+}
+
+/* ------------------------------------------------------------------------ */
 /* The reader								      */
+
+static int answer_about_path(struct reader_page *page)
+{
+	switch (page->question) {
+	case READER_NAMES:
+	case READER_TIME:
+		return see_directory(page);
+	case READER_LOOK:
+		return look_at_path(page);
+	case READER_MAKE:
+		return make_table(page, -1, -1);
+	case READER_ATTACH:
+		return attach_again(page, -1, -1);
+	default:
+		return -EINVAL;
+	}
+}
 
 static int answer(struct reader_page *page)
 {
@@ -602,6 +864,8 @@ static int answer(struct reader_page *page)
 
 	if (page->question == READER_VDSO)
 		return make_vdso(page);
+	if (!page->pid)
+		return answer_about_path(page);
 
 	proc = open_process(page->pid);
 	if (proc < 0)
@@ -615,6 +879,8 @@ static int answer(struct reader_page *page)
 			error = maps;
 		else if (page->question == READER_MAKE)
 			error = make_table(page, proc, maps);
+		else if (page->question == READER_MEMORY)
+			error = see_to_memory(page, proc, maps);
 		else
 			error = attach_again(page, proc, maps);
 		if (maps >= 0)
@@ -673,6 +939,7 @@ static void set_descriptors(int sock, int device)
 static void be_reader(struct reader_page *page, int sock, int device)
 {
 	ssize_t len;
+	__u64 start;
 	char byte;
 	int fd;
 
@@ -697,7 +964,9 @@ static void be_reader(struct reader_page *page, int sock, int device)
 		if (len != 1)
 			_exit(0);
 		alarm(READER_SECONDS);
+		start = cpu_ns();
 		page->error = answer(page);
+		page->cpu_ns = cpu_ns() - start;
 		if (send(SOCKET, &byte, 1, MSG_NOSIGNAL) != 1)
 			_exit(0);
 	}
@@ -796,7 +1065,11 @@ int reader_ask(struct reader *reader)
 	page->step = READER_FIND;
 	page->new_table = 0;
 	page->bytes = 0;
+	page->rows = 0;
 	page->build_ns = 0;
+	page->cpu_ns = 0;
+	page->names_len = 0;
+	page->end = false;
 	page->name[0] = '\0';
 	page->nr_mappings = 0;
 	page->more_mappings = false;

@@ -3,19 +3,24 @@
 #define __UNWIND_KEEPER_READER_H
 
 /*
- * The process by which the keeper looks at other processes and their files. Both
- * share a page of questions and answers; one question is open at a time.
+ * The child process with which the keeper looks at other processes and their files.
+ * The two share a page for questions and answers; one question is open at a time.
  */
 
 #include <stdbool.h>
 #include <linux/types.h>
 #include <sys/types.h>
 
+#include "trampolines.h"
+
 /* A question that takes longer is given up, with the reader. */
 #define READER_SECONDS		10
 /* What is beyond is left out: a process has about 30, and wine some hundred. */
 #define READER_MAX_MAPPINGS	8192
 #define READER_MAX_AVOIDED	64
+/* Bytes of a path, and of the names that one question finds */
+#define READER_MAX_PATH		4096
+#define READER_MAX_NAMES	16384
 
 /* A file with its content, as fstat() tells them apart */
 struct file_id {
@@ -46,10 +51,13 @@ struct avoided {
 
 enum reader_question {
 	READER_LIST,	/* Which mappings does the process have? */
-	READER_LOOK,	/* The same, and of which files are they? */
+	READER_LOOK,	/* Which ones, and of which files are they? */
 	READER_MAKE,	/* Make a table for the file of a mapping, and attach it. */
 	READER_ATTACH,	/* Attach a table that is there already. */
 	READER_VDSO,	/* Make a table for the vDSO, and attach it. */
+	READER_MEMORY,	/* Attach tables to trampolines in anonymous memory. */
+	READER_NAMES,	/* What is in a directory? */
+	READER_TIME,	/* When has it been changed? */
 };
 
 /* How far a question has come: says what failed, or what does not end */
@@ -65,6 +73,7 @@ enum reader_step {
 struct reader_page {
 	/* Question */
 	enum reader_question question;
+	/* 0: what is meant is the path, below the directory. Nobody need have it mapped. */
 	pid_t pid;
 	/* Of the mapping; 0 stands for all mappings. */
 	__u64 address;
@@ -75,15 +84,31 @@ struct reader_page {
 	__u64 room;
 	/* The file may have a table already, under another device. */
 	bool probe;
+	/* For READER_MEMORY: tables by kind, 0 if there is none yet, which is then made */
+	__u32 trampolines[NR_TRAMPOLINES];
 	unsigned int nr_avoided;
 	struct avoided avoided[READER_MAX_AVOIDED];
+	char directory[READER_MAX_PATH];
+	char path[READER_MAX_PATH];
+	/* For READER_NAMES: how far it has got, which the answer changes */
+	__u64 position;
 
 	/* Answer: 0 or a negative errno */
 	int error;
 	enum reader_step step;
 	__u32 new_table;
 	__u64 bytes;
+	__u64 rows;
+	/* Added up by READER_MEMORY: tables that were made, and their size */
+	unsigned int nr_tables;
+	__u64 tables_bytes;
 	__u64 build_ns;
+	/* Of all that the question took */
+	__u64 cpu_ns;
+	/* Of READER_NAMES: a letter for the kind of each, then the name; was it all? */
+	size_t names_len;
+	bool end;
+	char names[READER_MAX_NAMES];
 	/* For messages, without control characters */
 	char name[256];
 	/* Of a question that does not end, the last one is being looked at. */
@@ -106,7 +131,7 @@ void reader_close(struct reader *reader);
 /*
  * Have the question in reader->page answered. The answer is there if this returns 0.
  * -ETIMEDOUT: it took too long; -EAGAIN: a file became shorter while it was read;
- * -EPIPE: the reader broke. Its page then says how far it came.
+ * -EPIPE: the reader died. Its page then says how far it got.
  */
 int reader_ask(struct reader *reader);
 

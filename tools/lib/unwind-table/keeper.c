@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Keeper of tables: remembers which files were seen, which table is for which of
- * them, and which files have none and why. All that can wait or break is done by
+ * Keeper of tables: remembers which files were seen, which table is for which file,
+ * and which files have none and why. Everything that can block or crash is done by
  * its reader, see keeper-reader.c.
  */
 #ifndef _GNU_SOURCE
@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,16 +22,22 @@
 #include <unistd.h>
 #include <linux/unwind_table.h>
 
+#include "keeper-ahead.h"
 #include "keeper-reader.h"
 #include "unwind-keeper.h"
 
 #define __printf(format, first) __attribute__((__format__(printf, format, first)))
 
 #define DEVICE_NAME	"/dev/unwind_tables"
+#define MAX_KB_NAME	"/proc/sys/kernel/unwind_table_max_kb"
 
 #define NR_BUCKETS	4096
-/* A large machine has some thousand; whoever maps more is up to something. */
+/* A large machine has some thousands; more than this is an attack. */
 #define MAX_FILES	32768
+/* Of these, so many that need not have run */
+#define MAX_AHEAD	(MAX_FILES / 2)
+/* Of the room for tables, those made ahead may take one part in so many. */
+#define AHEAD_PART	2
 /* What did not answer in time is left alone for so long. */
 #define AVOID_SECONDS	300
 /* A file that is being written is looked at again after this. */
@@ -39,6 +46,8 @@
 #define SWEEP_SECONDS	10
 /* A process whose files hang one after the other is left alone, too. */
 #define MAX_HANGS	3
+/* Processes with trampolines that are remembered, by their number */
+#define NR_TRAMPOLINED	4096
 
 enum file_state {
 	FILE_TABLE,	/* It has the table @table. */
@@ -50,7 +59,7 @@ enum file_state {
 };
 
 /*
- * A file with some content. The mapping of it that was seen last is a witness:
+ * A file with certain contents. The mapping of it that was seen last is a witness:
  * as long as it is there, the kernel has not forgotten the file.
  */
 struct file {
@@ -61,6 +70,7 @@ struct file {
 	enum file_state state;
 	__u32 table;
 	__u64 bytes;
+	__u64 rows;
 	time_t retry;
 	pid_t pid;
 	__u64 address;
@@ -70,6 +80,11 @@ struct file {
 	bool witnessed;
 	/* When nobody had it mapped for the first time, 0 if somebody has */
 	time_t unused_since;
+	/* It is kept though nobody has it mapped: the last walk ahead came past it. */
+	bool ahead;
+	unsigned int walk;
+	/* When somebody was seen to have it mapped, 0 if never */
+	time_t mapped_at;
 };
 
 struct unwind_keeper {
@@ -87,11 +102,27 @@ struct unwind_keeper {
 	unsigned int next_avoided;
 	time_t last_sweep;
 	bool sweeping;
+	/* Walks ahead; NULL if there are none */
+	struct ahead *ahead;
+	unsigned int walk;
+	unsigned int nr_ahead;
+	__u64 kernel_max;
+	/* What is being seen to need not be mapped. */
+	bool on_walk;
+	/* There was no room on this walk, or on the one before it. */
+	bool ahead_full;
+	bool ahead_was_full;
+	/* Room was made: files without a table may have one now. */
+	bool dropped_ahead;
+	/* Questions that were not answered in time */
+	unsigned int hangs;
 	/* Complained about once, until there is room again */
 	bool full;
 	bool too_many;
 	/* 1: has a table; negative: cannot have one */
 	int vdso;
+	/* Processes whose children have trampolines, too; some may have ended. */
+	pid_t trampolined[NR_TRAMPOLINED];
 };
 
 static time_t seconds(void)
@@ -134,6 +165,8 @@ static const char *file_name(const struct unwind_keeper *keeper, char *text, siz
 
 	if (page->name[0])
 		snprintf(text, size, "%s", page->name);
+	else if (!page->pid)
+		snprintf(text, size, "%.140s/%.150s", page->directory, page->path);
 	else
 		snprintf(text, size, "a file that process %d has at %#llx",
 			 page->pid, (unsigned long long)
@@ -184,10 +217,18 @@ static void avoid_what_hangs(struct unwind_keeper *keeper)
 	const struct mapping *last = last_mapping(keeper);
 	char name[300];
 
+	keeper->hangs++;
+	if (!last && !page->pid) {
+		complain(keeper, "%s: cannot be found within %d s",
+			 file_name(keeper, name, sizeof(name)), READER_SECONDS);
+		return;
+	}
 	if (!last) {
 		complain(keeper,
-			 "process %d: its mappings cannot be read within %d s, left alone for %d s",
-			 page->pid, READER_SECONDS, AVOID_SECONDS);
+			 "process %d: its %s cannot be read within %d s, left alone for %d s",
+			 page->pid,
+			 page->question == READER_MEMORY ? "memory" : "mappings",
+			 READER_SECONDS, AVOID_SECONDS);
 		avoid(keeper, 0, page->pid);
 		return;
 	}
@@ -223,6 +264,7 @@ static int ask(struct unwind_keeper *keeper, enum reader_question question,
 	page->address = address;
 	error = reader_ask(&keeper->reader);
 	keeper->stats.build_ns += page->build_ns;
+	keeper->stats.cpu_ns += page->cpu_ns;
 	if (error == -ETIMEDOUT)
 		avoid_what_hangs(keeper);
 	return error ?: page->error;
@@ -270,6 +312,11 @@ static void account(struct unwind_keeper *keeper, const struct file *file, int b
 	case FILE_TABLE:
 		keeper->stats.tables += by;
 		keeper->stats.bytes += by * (__s64)file->bytes;
+		if (!file->ahead)
+			break;
+		keeper->stats.ahead += by;
+		keeper->stats.ahead_rows += by * (__s64)file->rows;
+		keeper->stats.ahead_bytes += by * (__s64)file->bytes;
 		break;
 	case FILE_NO_CFI:
 		keeper->stats.no_cfi += by;
@@ -290,6 +337,14 @@ static void set_state(struct unwind_keeper *keeper, struct file *file,
 	account(keeper, file, 1);
 }
 
+static void set_ahead(struct unwind_keeper *keeper, struct file *file, bool ahead)
+{
+	account(keeper, file, -1);
+	keeper->nr_ahead += ahead - file->ahead;
+	file->ahead = ahead;
+	account(keeper, file, 1);
+}
+
 /* Drop the table of a file, and forget the file. */
 static void forget(struct unwind_keeper *keeper, struct file *file)
 {
@@ -298,6 +353,7 @@ static void forget(struct unwind_keeper *keeper, struct file *file)
 	if (file->state == FILE_TABLE)
 		ioctl(keeper->device, UNWIND_TABLE_DROP, file->table);
 	account(keeper, file, -1);
+	keeper->nr_ahead -= file->ahead;
 	while (*link != file)
 		link = &(*link)->next;
 	*link = file->next;
@@ -305,11 +361,51 @@ static void forget(struct unwind_keeper *keeper, struct file *file)
 	free(file);
 }
 
+/* What is kept though nobody has it mapped, and had it for the longest time */
+static struct file *oldest_ahead(struct unwind_keeper *keeper, bool with_table)
+{
+	struct file *file, *oldest = NULL;
+	unsigned int i;
+
+	for (i = 0; i < NR_BUCKETS; i++)
+		for (file = keeper->buckets[i]; file; file = file->next)
+			if (file->ahead && file->unused_since &&
+			    (!with_table || file->state == FILE_TABLE) &&
+			    (!oldest || file->mapped_at < oldest->mapped_at))
+				oldest = file;
+	return oldest;
+}
+
+/* Files that run come before those that may. Returns whether there is more room. */
+static bool drop_ahead(struct unwind_keeper *keeper, __u64 bytes)
+{
+	struct file *file;
+	__u64 done = 0;
+
+	if (keeper->on_walk)
+		return false;
+	while (done < bytes) {
+		file = oldest_ahead(keeper, true);
+		if (!file)
+			break;
+		done += file->bytes;
+		forget(keeper, file);
+		keeper->stats.dropped++;
+		keeper->dropped_ahead = true;
+	}
+	return done;
+}
+
 static struct file *remember(struct unwind_keeper *keeper, pid_t pid,
 			     const struct mapping *mapping)
 {
 	struct file **link, *file;
 
+	if (keeper->nr_files == MAX_FILES && !keeper->on_walk) {
+		file = oldest_ahead(keeper, false);
+		if (file)
+			forget(keeper, file);
+	}
 	if (keeper->nr_files == MAX_FILES) {
 		if (!keeper->too_many)
 			complain(keeper,
@@ -327,6 +423,10 @@ static struct file *remember(struct unwind_keeper *keeper, pid_t pid,
 	file->state = FILE_BUSY;
 	file->pid = pid;
 	file->address = mapping->start;
+	if (pid)
+		file->mapped_at = seconds();
+	else
+		file->unused_since = seconds();
 	link = bucket(keeper, mapping->dev, mapping->ino);
 	file->next = *link;
 	*link = file;
@@ -337,16 +437,20 @@ static struct file *remember(struct unwind_keeper *keeper, pid_t pid,
 static int sweep(struct unwind_keeper *keeper, unsigned int keep);
 
 /* No room: tables that are not needed any more make some. */
-static bool made_room(struct unwind_keeper *keeper)
+static bool made_room(struct unwind_keeper *keeper, __u64 bytes)
 {
+	if (keeper->on_walk)
+		return false;
+	if (drop_ahead(keeper, bytes))
+		return true;
 	if (keeper->sweeping || seconds() - keeper->last_sweep < SWEEP_SECONDS)
 		return false;
 	return sweep(keeper, 0) > 0;
 }
 
 /*
- * Containers of one image have the same files, by other devices. Where overlayfs
- * is beneath, they are one file to the kernel, too, and one table is enough.
+ * Containers of one image have the same files on different devices. With overlayfs,
+ * the kernel also knows these as one file, and one table is enough.
  */
 static bool has_twin(const struct unwind_keeper *keeper,
 		     const struct file_id *id)
@@ -362,23 +466,75 @@ static bool has_twin(const struct unwind_keeper *keeper,
 	return false;
 }
 
+static __u64 room(const struct unwind_keeper *keeper)
+{
+	__u64 bytes = keeper->stats.bytes;
+
+	if (!keeper->max_bytes)
+		return UINT64_MAX;
+	return keeper->max_bytes > bytes ? keeper->max_bytes - bytes : 0;
+}
+
+/* The kernel's limit, of which others need a part, too */
+static __u64 kernel_max_bytes(void)
+{
+	unsigned long long kb = 0;
+	FILE *file;
+
+	file = fopen(MAX_KB_NAME, "re");
+	if (!file)
+		return UINT64_MAX;
+	if (fscanf(file, "%llu", &kb) != 1)
+		kb = UINT64_MAX >> 10;
+	fclose(file);
+	return kb << 10;
+}
+
+/* ... for a table that may not be needed */
+static __u64 room_ahead(const struct unwind_keeper *keeper)
+{
+	__u64 max = keeper->kernel_max, all = room(keeper);
+
+	if (keeper->max_bytes && max > keeper->max_bytes)
+		max = keeper->max_bytes;
+	max /= AHEAD_PART;
+	if (max <= keeper->stats.ahead_bytes)
+		return 0;
+	max -= keeper->stats.ahead_bytes;
+	return max < all ? max : all;
+}
+
 static int make(struct unwind_keeper *keeper, pid_t pid, __u64 address,
 		const struct file_id *id)
 {
 	struct reader_page *page = keeper->reader.page;
-	__u64 bytes = keeper->stats.bytes;
 
 	page->probe = has_twin(keeper, id);
-
-	page->room = UINT64_MAX;
-	if (keeper->max_bytes)
-		page->room = keeper->max_bytes > bytes ?
-			     keeper->max_bytes - bytes : 0;
+	page->room = keeper->on_walk ? room_ahead(keeper) : room(keeper);
 	return ask(keeper, READER_MAKE, pid, address);
+}
+
+/* Once, as long as it does not change from one walk to the next */
+static void complain_ahead(struct unwind_keeper *keeper, const char *name,
+			   const char *why)
+{
+	if (!keeper->ahead_full && !keeper->ahead_was_full)
+		complain(keeper,
+			 "%s: %s, so it and others get their tables when they run; %llu tables with %llu KB are there ahead",
+			 name, why, (unsigned long long)keeper->stats.ahead,
+			 (unsigned long long)keeper->stats.ahead_bytes >> 10);
+	keeper->ahead_full = true;
 }
 
 static void complain_full(struct unwind_keeper *keeper, const char *name)
 {
+	if (keeper->on_walk) {
+		complain_ahead(keeper, name,
+			       keeper->reader.page->step == READER_ROOM ?
+			       "half the room is taken (see --max-mb, unwind_table_max_kb)" :
+			       "the kernel has no room");
+		return;
+	}
 	if (keeper->full)
 		return;
 	keeper->full = true;
@@ -393,7 +549,7 @@ static void complain_full(struct unwind_keeper *keeper, const char *name)
 			 name);
 }
 
-/* What was the matter with a file, in the reader's answer */
+/* What was wrong with a file, from the reader's answer */
 static enum file_state state_of(struct unwind_keeper *keeper, int error)
 {
 	enum reader_step step = keeper->reader.page->step;
@@ -459,6 +615,13 @@ static int result_of(const struct file *file)
 	}
 }
 
+/* There is no room for the table that was made last. */
+static bool is_full(const struct unwind_keeper *keeper, int error)
+{
+	return (error == -ENOSPC || error == -ENOMEM) &&
+	       keeper->reader.page->step >= READER_ROOM;
+}
+
 /*
  * A table for a file that has none. What the reader finds at the address counts,
  * which may be another file than it was before.
@@ -472,7 +635,7 @@ static int new_table(struct unwind_keeper *keeper, pid_t pid, __u64 address,
 	int error;
 
 	error = make(keeper, pid, address, &id);
-	if (error == -ENOSPC && page->step >= READER_ROOM && made_room(keeper))
+	while (is_full(keeper, error) && made_room(keeper, page->bytes))
 		error = make(keeper, pid, address, &id);
 	/* It ended, or has unmapped it: nothing was found, or not what was */
 	if (!page->nr_mappings || page->mappings[0].error)
@@ -493,6 +656,7 @@ static int new_table(struct unwind_keeper *keeper, pid_t pid, __u64 address,
 	keeper->stats.files++;
 	file->table = page->new_table;
 	file->bytes = page->bytes;
+	file->rows = page->rows;
 	file->retry = seconds() + (error == -ETIMEDOUT ? AVOID_SECONDS :
 							 BUSY_SECONDS);
 	set_state(keeper, file, state_of(keeper, error));
@@ -524,11 +688,39 @@ static int see_to_closed(struct unwind_keeper *keeper, pid_t pid,
 
 static void attach_again(struct unwind_keeper *keeper, struct file *file);
 
-/* Nobody had it mapped for a while, in which the kernel may have forgotten it. */
+/* Another attempt, after which it is kept if it was before */
+static int new_again(struct unwind_keeper *keeper, const struct file *file, pid_t pid,
+		     const struct mapping *mapping)
+{
+	unsigned int walk = file ? file->walk : 0;
+	bool ahead = file && file->ahead;
+	struct file *now;
+	int ret;
+
+	ret = new_table(keeper, pid, mapping->start, mapping->id);
+	now = find(keeper, mapping);
+	if (now && ahead) {
+		now->walk = walk;
+		set_ahead(keeper, now, true);
+	}
+	return ret;
+}
+
+/* Whoever may not be sent a signal is there. */
+static bool is_alive(pid_t pid)
+{
+	return pid > 0 && (!kill(pid, 0) || errno == EPERM);
+}
+
+/*
+ * If nobody had it mapped for a while, the kernel may have forgotten it. Nobody is
+ * known to have had it all the time if the process is gone that was seen with it.
+ */
 static void see_again(struct unwind_keeper *keeper, struct file *file, pid_t pid,
 		      const struct mapping *mapping)
 {
-	if (!file->unused_since)
+	file->mapped_at = seconds();
+	if (!file->unused_since && is_alive(file->pid))
 		return;
 	file->unused_since = 0;
 	file->seen_pid = pid;
@@ -555,11 +747,17 @@ static int see_to(struct unwind_keeper *keeper, pid_t pid,
 		forget(keeper, file);
 		file = NULL;
 	}
+	/* Whose table it had may have gone unnoticed, and with that the table. */
+	if (file && file->state == FILE_SHARED && file->unused_since)
+		return new_again(keeper, file, pid, mapping);
 	if (file)
 		see_again(keeper, file, pid, mapping);
+	/* That may have found that it is another file now. */
+	if (file)
+		file = find(keeper, mapping);
 	if (file && (file->state != FILE_BUSY || seconds() < file->retry))
 		return result_of(file);
-	return new_table(keeper, pid, mapping->start, mapping->id);
+	return new_again(keeper, file, pid, mapping);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -612,6 +810,31 @@ static int see_to_mappings(struct unwind_keeper *keeper, pid_t pid,
 		ret = see_to(keeper, pid, &mappings[i]);
 	free(mappings);
 	return address ? ret : 0;
+}
+
+/*
+ * Trampolines in anonymous memory at an address, or if that is 0, anywhere in the
+ * process. Their tables, few and small, stay until the keeper goes.
+ */
+static int see_to_memory(struct unwind_keeper *keeper, pid_t pid, __u64 address)
+{
+	struct reader_page *page = keeper->reader.page;
+	int error;
+
+	do {
+		page->room = room(keeper);
+		/* It is not asked at all if the process is left alone. */
+		page->nr_tables = 0;
+		page->tables_bytes = 0;
+		error = ask(keeper, READER_MEMORY, pid, address);
+		keeper->stats.tables += page->nr_tables;
+		keeper->stats.bytes += page->tables_bytes;
+	} while (is_full(keeper, error) && drop_ahead(keeper, page->bytes));
+	if (!error)
+		keeper->trampolined[pid % NR_TRAMPOLINED] = pid;
+	else if (is_full(keeper, error) && page->step != READER_BIND)
+		complain_full(keeper, page->name);
+	return error;
 }
 
 typedef void (*visit_t)(struct unwind_keeper *keeper, pid_t pid);
@@ -718,7 +941,7 @@ static void mark_all(struct unwind_keeper *keeper)
 	visit_processes(keeper, mark);
 }
 
-/* A file that no process has mapped. Its table is not needed. */
+/* A file that no process has mapped. Its table is not needed, or not now. */
 static bool is_unused(const struct file *file)
 {
 	return !file->seen_pid;
@@ -731,7 +954,7 @@ static bool any_unused(const struct unwind_keeper *keeper)
 
 	for (i = 0; i < NR_BUCKETS; i++)
 		for (file = keeper->buckets[i]; file; file = file->next)
-			if (is_unused(file))
+			if (is_unused(file) && !file->ahead)
 				return true;
 	return false;
 }
@@ -749,10 +972,13 @@ static int drop_unused(struct unwind_keeper *keeper, unsigned int keep)
 			next = file->next;
 			if (!is_unused(file)) {
 				file->unused_since = 0;
+				file->mapped_at = now;
 				continue;
 			}
 			if (!file->unused_since)
 				file->unused_since = now;
+			if (file->ahead)
+				continue;
 			if (now - file->unused_since < keep) {
 				keeper->stats.unused++;
 				continue;
@@ -814,6 +1040,142 @@ static void try_again(struct unwind_keeper *keeper, bool dropped)
 }
 
 /* ------------------------------------------------------------------------ */
+/* Ahead								      */
+
+struct reader_page *keeper_page(struct unwind_keeper *keeper)
+{
+	return keeper->reader.page;
+}
+
+int keeper_ask_path(struct unwind_keeper *keeper, enum reader_question question,
+		    const char *directory, const char *path)
+{
+	struct reader_page *page = keeper->reader.page;
+
+	snprintf(page->directory, sizeof(page->directory), "%s", directory);
+	snprintf(page->path, sizeof(page->path), "%s", path);
+	return ask(keeper, question, 0, 0);
+}
+
+void keeper_complain_named(struct unwind_keeper *keeper, const char *named, int error)
+{
+	complain(keeper, "%s: no tables can be made ahead: %s", named,
+		 strerror(-error));
+}
+
+/* The table of a file is attached to it, or else it gets another one. */
+static bool still_fits(struct unwind_keeper *keeper, const struct file *file)
+{
+	struct reader_page *page = keeper->reader.page;
+
+	page->table = file->table;
+	page->id = file->id;
+	return ask(keeper, READER_ATTACH, 0, 0) != -ESTALE;
+}
+
+static struct file *make_ahead(struct unwind_keeper *keeper,
+			       const struct mapping *mapping)
+{
+	struct file *file;
+
+	if (!keeper->ahead_full && keeper->nr_ahead >= MAX_AHEAD)
+		complain_ahead(keeper, keeper->reader.page->name,
+			       "there are enough files");
+	if (keeper->ahead_full)
+		return NULL;
+	new_table(keeper, 0, 0, mapping->id);
+	file = find(keeper, mapping);
+	if (!file || file->state != FILE_FULL)
+		return file;
+	forget(keeper, file);
+	return NULL;
+}
+
+/* What there is to make for those that run is seen to in other ways. */
+static void see_to_path(struct unwind_keeper *keeper, const struct mapping *mapping)
+{
+	struct file *file = find(keeper, mapping);
+
+	if (file && (!same_content(&file->id, &mapping->id) ||
+		     (file->state == FILE_TABLE && !still_fits(keeper, file)))) {
+		forget(keeper, file);
+		file = NULL;
+	}
+	if (!file || (file->unused_since && (file->state == FILE_BUSY ||
+					     file->state == FILE_SHARED)))
+		file = make_ahead(keeper, mapping);
+	if (!file)
+		return;
+	file->walk = keeper->walk;
+	set_ahead(keeper, file, true);
+}
+
+int keeper_see_path(struct unwind_keeper *keeper, const char *directory,
+		    const char *path)
+{
+	const struct reader_page *page = keeper->reader.page;
+	unsigned int hangs = keeper->hangs;
+	struct mapping mapping;
+	int error;
+
+	error = keeper_ask_path(keeper, READER_LOOK, directory, path);
+	if (error)
+		return error;
+	mapping = page->mappings[0];
+	keeper->on_walk = true;
+	see_to_path(keeper, &mapping);
+	keeper->on_walk = false;
+	return hangs == keeper->hangs ? 0 : -ETIMEDOUT;
+}
+
+void keeper_walk_begins(struct unwind_keeper *keeper)
+{
+	keeper->walk++;
+	keeper->kernel_max = kernel_max_bytes();
+	keeper->ahead_was_full = keeper->ahead_full;
+	keeper->ahead_full = false;
+}
+
+/* What the walk did not come past has been removed, or replaced. */
+void keeper_walk_ends(struct unwind_keeper *keeper, bool whole)
+{
+	struct file *file, *next;
+	unsigned int i;
+
+	for (i = 0; whole && i < NR_BUCKETS; i++) {
+		for (file = keeper->buckets[i]; file; file = next) {
+			next = file->next;
+			if (!file->ahead || file->walk == keeper->walk)
+				continue;
+			set_ahead(keeper, file, false);
+			if (!file->unused_since)
+				continue;
+			keeper->stats.dropped += file->state == FILE_TABLE;
+			forget(keeper, file);
+		}
+	}
+}
+
+bool unwind_keeper_ahead(struct unwind_keeper *keeper)
+{
+	if (unwind_keeper_is_ahead_due(keeper))
+		ahead_step(keeper->ahead, keeper);
+	return unwind_keeper_is_ahead_due(keeper);
+}
+
+bool unwind_keeper_is_ahead_due(const struct unwind_keeper *keeper)
+{
+	return keeper->ahead && ahead_is_walking(keeper->ahead);
+}
+
+bool unwind_keeper_ahead_again(struct unwind_keeper *keeper)
+{
+	if (keeper->ahead)
+		ahead_start(keeper->ahead);
+	return keeper->ahead;
+}
+
+/* ------------------------------------------------------------------------ */
 
 int unwind_keeper_open(struct unwind_keeper **keeperp,
 		       const struct unwind_keeper_opts *opts)
@@ -841,6 +1203,12 @@ int unwind_keeper_open(struct unwind_keeper **keeperp,
 		free(keeper);
 		return error;
 	}
+	if (opts->ahead)
+		error = ahead_open(&keeper->ahead, opts->ahead);
+	if (error) {
+		unwind_keeper_close(keeper);
+		return error;
+	}
 	*keeperp = keeper;
 	return 0;
 }
@@ -854,6 +1222,7 @@ void unwind_keeper_close(struct unwind_keeper *keeper)
 		return;
 	reader_close(&keeper->reader);
 	close(keeper->device);
+	ahead_close(keeper->ahead);
 	for (i = 0; i < NR_BUCKETS; i++) {
 		for (file = keeper->buckets[i]; file; file = next) {
 			next = file->next;
@@ -863,24 +1232,50 @@ void unwind_keeper_close(struct unwind_keeper *keeper)
 	free(keeper);
 }
 
+/* 0 and -1 are processes of other PID namespaces. To the reader, 0 is a path. */
+static bool has_no_number(pid_t pid)
+{
+	return pid <= 0;
+}
+
 int unwind_keeper_map(struct unwind_keeper *keeper, pid_t pid, uint64_t address)
 {
-	int error;
-
+	if (has_no_number(pid))
+		return -ESRCH;
 	/* It maps files to attach their tables. */
 	if (pid == keeper->reader.pid)
-		return 0;
-	error = see_to_mappings(keeper, pid, address);
-	/* Nothing is there, or no file */
-	return error == -ENOENT ? -ENODATA : error;
+		return -EBUSY;
+	return see_to_mappings(keeper, pid, address);
+}
+
+int unwind_keeper_memory(struct unwind_keeper *keeper, pid_t pid, uint64_t address)
+{
+	if (has_no_number(pid) || pid == keeper->reader.pid)
+		return -ENODATA;
+	return see_to_memory(keeper, pid, address);
+}
+
+int unwind_keeper_fork(struct unwind_keeper *keeper, pid_t parent, pid_t child)
+{
+	if (has_no_number(parent) || has_no_number(child) ||
+	    keeper->trampolined[parent % NR_TRAMPOLINED] != parent)
+		return -ENODATA;
+	return see_to_memory(keeper, child, 0);
 }
 
 int unwind_keeper_process(struct unwind_keeper *keeper, pid_t pid)
 {
+	int error;
+
 	see_to_vdso(keeper);
+	if (has_no_number(pid))
+		return -ESRCH;
 	if (pid == keeper->reader.pid)
 		return 0;
-	return see_to_mappings(keeper, pid, 0);
+	error = see_to_mappings(keeper, pid, 0);
+	if (!error)
+		see_to_memory(keeper, pid, 0);
+	return error;
 }
 
 int unwind_keeper_all(struct unwind_keeper *keeper)
@@ -902,7 +1297,8 @@ static int sweep(struct unwind_keeper *keeper, unsigned int keep)
 	if (any_unused(keeper))
 		visit_processes(keeper, mark);
 	dropped = drop_unused(keeper, keep);
-	try_again(keeper, dropped);
+	try_again(keeper, dropped || keeper->dropped_ahead);
+	keeper->dropped_ahead = false;
 	keeper->sweeping = false;
 	keeper->last_sweep = seconds();
 	return dropped;
@@ -910,7 +1306,12 @@ static int sweep(struct unwind_keeper *keeper, unsigned int keep)
 
 int unwind_keeper_sweep(struct unwind_keeper *keeper)
 {
-	return sweep(keeper, keeper->keep_seconds);
+	int dropped = sweep(keeper, keeper->keep_seconds);
+
+	if (keeper->ahead && !ahead_is_walking(keeper->ahead) &&
+	    ahead_is_outdated(keeper->ahead, keeper))
+		ahead_start(keeper->ahead);
+	return dropped;
 }
 
 void unwind_keeper_get_stats(const struct unwind_keeper *keeper,

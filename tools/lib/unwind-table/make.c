@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * From a file to its table: FDEs are brought into the order of the file, what
- * overlaps is resolved, and the rest is a gap.
+ * From a file to its table: FDEs are put into the order of the file, overlaps are
+ * resolved, and code between them is a gap.
  */
 
 #include <errno.h>
@@ -16,8 +16,9 @@ struct key {
 };
 
 /*
- * Sort by where FDEs start, those at one place in the order of the section. By
- * bytes from the lowest on; those that are the same in all are left out.
+ * Sort FDEs by where they start; those that start at the same place stay in the order
+ * of the section. This is a radix sort from the lowest byte on, which skips bytes that
+ * are the same in all.
  */
 static struct key *radix_sort(struct key *keys, struct key *other, size_t nr)
 {
@@ -187,9 +188,9 @@ static int run(struct maker *maker, struct sweep *sweep, const struct ut_fde *fd
 }
 
 /*
- * All FDEs of .eh_frame, and those of .debug_frame for code that the former has
- * nothing of. One that has some of it both ways is not used: who knows which of
- * them is right?
+ * All FDEs of .eh_frame, and those of .debug_frame for code that .eh_frame does not
+ * cover. An FDE of .debug_frame that covers both kinds of code is not used, since one
+ * cannot know which of the two sections is right.
  */
 static int add_rows(struct maker *maker)
 {
@@ -220,6 +221,43 @@ static int add_rows(struct maker *maker)
 	return err;
 }
 
+static int start_rows(struct maker *maker)
+{
+	const struct ut_elf *elf = &maker->elf;
+	int err;
+
+	ut_rows_free(maker->rows);
+	maker->rows = ut_rows_new(&maker->elf, maker->stats, &err);
+	maker->segment = elf->code;
+	maker->end = elf->code[0].offset;
+	maker->eh_frame.next = 0;
+	maker->debug_frame.next = 0;
+	maker->eh_frame.end = 0;
+	maker->debug_frame.end = 0;
+	return err;
+}
+
+/*
+ * A CFA by rbx is of use in a caller only if the rules of those that it calls say
+ * where rbx is. Files that have none, which are nearly all, would only get more rules
+ * by that. So the others are gone through once more.
+ */
+static int make_rows(struct maker *maker)
+{
+	struct unwind_table_stats stats = *maker->stats;
+	int err = start_rows(maker);
+
+	if (!err)
+		err = add_rows(maker);
+	if (err || !ut_rows_need_bx(maker->rows))
+		return err;
+
+	*maker->stats = stats;
+	maker->machine.follow_bx = true;
+	err = start_rows(maker);
+	return err ? err : add_rows(maker);
+}
+
 static int make(struct maker *maker, struct unwind_table *table)
 {
 	struct ut_elf *elf = &maker->elf;
@@ -237,12 +275,7 @@ static int make(struct maker *maker, struct unwind_table *table)
 	if (!maker->eh_frame.fdes.nr_fdes && !maker->debug_frame.fdes.nr_fdes)
 		return -ENODATA;
 
-	maker->rows = ut_rows_new(elf, &table->stats, &err);
-	if (!maker->rows)
-		return err;
-	maker->segment = elf->code;
-	maker->end = elf->code[0].offset;
-	err = add_rows(maker);
+	err = make_rows(maker);
 	if (err)
 		return err;
 	return ut_rows_finish(maker->rows, &table->data, &table->len);

@@ -41,6 +41,7 @@ struct ut_rows {
 	__u32				hash_size;
 
 	struct recent			recent[1 << RECENT_BITS];
+	bool				has_bx_cfa;	/* of a rule */
 
 	__u64				end;		/* of what was added */
 	int				last;		/* its rule */
@@ -159,6 +160,7 @@ static int index_of(struct ut_rows *rows, const struct unwind_table_rule *rule)
 		slot = slot_of(rows, rule);
 	}
 	rows->rules[rows->nr_rules] = *rule;
+	rows->has_bx_cfa |= rule->cfa.reg == UT_REG_BX;
 	*slot = ++rows->nr_rules;
 	return rows->nr_rules - 1;
 }
@@ -344,8 +346,9 @@ int ut_rows_add_unknown(struct ut_rows *rows, __u64 start, __u64 end,
 }
 
 /*
- * Most rows have one of a few rules. Their index is found by a short key of what
- * they are made of, without a rule being made and hashed; 0 is no key.
+ * Most rows have one of a few rules. The index of such a rule is found by a short key
+ * made from its parts, without making and hashing the rule; 0 means that there is no
+ * key.
  */
 static struct recent *recent_of(struct ut_rows *rows, __u64 key)
 {
@@ -393,6 +396,12 @@ int ut_rows_flush(struct ut_rows *rows)
 		return 0;
 	rows->has_gap = false;
 	return ut_gap_add(rows->elf, &gap, rows);
+}
+
+/* Is there a rule whose CFA is by rbx? */
+bool ut_rows_need_bx(const struct ut_rows *rows)
+{
+	return rows->has_bx_cfa;
 }
 
 /* The table as one block, to be freed by the caller */

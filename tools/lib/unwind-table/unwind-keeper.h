@@ -27,6 +27,12 @@ struct unwind_keeper_opts {
 	 * unless room is needed: many programs are started again and again.
 	 */
 	unsigned int keep_seconds;
+	/*
+	 * NULL, or directories, the last one NULL, whose programs and libraries get tables
+	 * before anybody has them mapped; see unwind_keeper_ahead(). Tables may take
+	 * half the room that there is for all.
+	 */
+	const char * const *ahead;
 	/* NULL, or is told in a line what went wrong with which file */
 	void (*complain)(void *arg, const char *message);
 	void *arg;
@@ -40,7 +46,11 @@ struct unwind_keeper_stats {
 	uint64_t refused;		/* by the kernel, or not to be read */
 	uint64_t unused;		/* files that nobody had mapped at the last sweep */
 	uint64_t dropped;		/* tables whose files nobody had mapped any more */
+	uint64_t ahead;			/* of the tables: made ahead, or kept like those */
+	uint64_t ahead_rows;		/* that these have */
+	uint64_t ahead_bytes;		/* ... and their size */
 	uint64_t build_ns;		/* spent on making tables */
+	uint64_t cpu_ns;		/* ... and on all else that is done by another process */
 };
 
 /* -ENOENT: no such device in this kernel; -EPERM, -EACCES: not allowed */
@@ -48,17 +58,45 @@ int unwind_keeper_open(struct unwind_keeper **keeper, const struct unwind_keeper
 void unwind_keeper_close(struct unwind_keeper *keeper);
 
 /*
- * See to the executable mapping at @address of process @pid: its file gets a table
- * unless it has one. Cheap for a file that was seen before. 0 if it has a table;
- * -ENODATA if none can be made of it; -ESRCH if the process is gone.
+ * Make sure that the file mapped executable at @address of process @pid has a table.
+ * Cheap for a file that was seen before. 0 if it has a table; -ENODATA if none can be
+ * made from it; -ESRCH if the process is gone; -ENOENT if nothing is mapped there any
+ * more, as after execve(), in which case nothing is known about the file that was
+ * there; -EBUSY if it is the keeper's own process, which does not count.
  */
 int unwind_keeper_map(struct unwind_keeper *keeper, pid_t pid, uint64_t address);
 
-/* ... to all executable mappings of a process, its vDSO included */
+/*
+ * Give tables to the trampolines that are known in the executable anonymous memory at
+ * @address of process @pid. 0 if there are some; -ENODATA if there are none.
+ */
+int unwind_keeper_memory(struct unwind_keeper *keeper, pid_t pid, uint64_t address);
+
+/*
+ * A process has forked: its child has the same memory, but no table for it. Cheap
+ * if the parent is not known to have trampolines. Returns what unwind_keeper_memory()
+ * does.
+ */
+int unwind_keeper_fork(struct unwind_keeper *keeper, pid_t parent, pid_t child);
+
+/* ... to all executable mappings of a process, its vDSO and memory included */
 int unwind_keeper_process(struct unwind_keeper *keeper, pid_t pid);
 
 /* ... of all processes */
 int unwind_keeper_all(struct unwind_keeper *keeper);
+
+/*
+ * Do a little of what is to be done ahead: read a part of a directory, or make the
+ * table of one file. Returns whether there is more to do. These tables are kept until
+ * the file is removed or replaced, or other files need the room because they run.
+ * Directories are read again when this is asked for, or when a sweep finds that some
+ * have been changed. Of files that the kernel has forgotten meanwhile the tables are
+ * then attached anew; otherwise that happens when the file is mapped.
+ */
+bool unwind_keeper_ahead(struct unwind_keeper *keeper);
+bool unwind_keeper_is_ahead_due(const struct unwind_keeper *keeper);
+/* From the beginning. Returns whether there is anything to do. */
+bool unwind_keeper_ahead_again(struct unwind_keeper *keeper);
 
 /*
  * Drop tables of files that no process has had mapped for @keep_seconds. Returns how

@@ -60,7 +60,7 @@ struct unwind_table;			/* a table that was made */
 int unwind_table_from_image(const void *image, size_t len, struct unwind_table **table);
 
 /*
- * unwind_table_from_memory - the same, from a file that is in memory as the loader
+ * unwind_table_from_memory - make a table from a file that is in memory as the loader
  * puts it: the byte of address p_vaddr is at @image + p_vaddr - (p_vaddr of the
  * first segment, rounded down to a page). For the vDSO. Section headers are not
  * used, and nothing beyond @len is read.
@@ -68,14 +68,14 @@ int unwind_table_from_image(const void *image, size_t len, struct unwind_table *
 int unwind_table_from_memory(const void *image, size_t len, struct unwind_table **table);
 
 /*
- * unwind_table_from_fd - the same, from an open file, which is read: it may be
- * changed or cut off meanwhile. Who wants to know that looks at its size and time
- * before.
+ * unwind_table_from_fd - make a table from an open file, which is read. The file may
+ * be changed or truncated meanwhile; to notice that, note its size and time of
+ * modification before.
  */
 int unwind_table_from_fd(int fd, struct unwind_table **table);
 
 /*
- * unwind_table_from_process - the same, from the memory of process @pid (as in
+ * unwind_table_from_process - make a table from the memory of process @pid (as in
  * /proc/PID/mem, /proc/PID/maps): the file one of whose executable segments is
  * mapped at @address. For files that cannot be opened any more. Offsets are those
  * of the file.
@@ -93,8 +93,8 @@ const struct unwind_table_stats *unwind_table_stats(const struct unwind_table *t
 const char *unwind_table_reason_name(enum unwind_table_reason reason);
 
 /*
- * unwind_table_check - does a block have the form of linux/unwind_table.h? NULL if
- * so, else what is wrong
+ * unwind_table_check - does a block have the form of linux/unwind_table.h? NULL if it
+ * does, otherwise what is wrong
  */
 const char *unwind_table_check(const void *data, size_t len);
 

@@ -4,16 +4,25 @@
  * order and at whatever distance they come, and no event may get lost for it.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <linux/compiler.h>
 #include <linux/kernel.h>
 #include <linux/perf_event.h>
 #include <linux/string.h>
 #include <linux/zalloc.h>
+#include <perf/cpumap.h>
 
 #include "debug.h"
 #include "deferred-callchain.h"
+#include "deferred-summary.h"
+#include "deferred-switch.h"
 #include "event.h"
+#include "evlist.h"
+#include "evsel.h"
+#include "hashmap.h"
+#include "record.h"
 #include "sample.h"
 #include "tests.h"
 
@@ -23,7 +32,10 @@
 #define NR_STRESS	20000
 #define NR_STRESS_TIDS	16
 
-/* What comes in: a sample, a record, an exit or some other event. */
+/*
+ * What comes in: a sample, a record, a complete record, an exit or some other event; or
+ * nothing but the timer (T), which has a time of its own.
+ */
 struct step {
 	char	type;
 	u32	tid;
@@ -35,13 +47,15 @@ struct step {
 
 /*
  * What comes out, in order, each as its time and
- *   +N a sample with N user entries, - one without, r a record, . anything else
+ *   +N a sample with N user entries, - one without, r a record, . anything else;
+ *   c after a sample that is known to be complete, x after one that is cut
  */
 struct merge_case {
 	const char		*name;
 	struct deferred_limits	limits;
 	bool			ignore_tid;
 	bool			unordered;
+	bool			tells;
 	struct step		steps[MAX_STEPS];
 	const char		*expected;
 	struct deferred_stats	stats;
@@ -150,6 +164,63 @@ static const struct merge_case merge_cases[] = {
 		.expected	= "10- 111. 200r ",
 		.stats		= { .nr_samples = 1, .nr_records = 1, .nr_late = 1 },
 	}, {
+		.name		= "parked, the thread went on, noticed after the grace time",
+		.limits		= { .queued = 1, .parked = BIG, .cached = BIG, .grace = 1000 },
+		.steps		= { { 'S', 1, 7, 10 }, { 'O', 2, 0, 20 }, { 'S', 1, 9, 30 },
+				    { 'R', 1, 9, 40, 1 }, { 'O', 2, 0, 1029 },
+				    { 'O', 2, 0, 1030 }, { 'S', 2, 11, 1040 } },
+		.expected	= "20. 30+1 40r 1029. 1030. 10- 1040- ",
+		.stats		= { .nr_samples = 3, .nr_records = 1, .nr_merged = 1,
+				    .nr_lost = 1, .nr_blocked = 1 },
+	}, {
+		.name		= "parked, the thread exited, noticed after the grace time",
+		.limits		= { .queued = 1, .parked = BIG, .cached = BIG, .grace = 1000 },
+		.steps		= { { 'S', 1, 7, 10 }, { 'S', 1, 7, 15 }, { 'E', 1, 0, 20 },
+				    { 'O', 2, 0, 1020 }, { 'R', 1, 7, 1030, 2 } },
+		.expected	= "20. 1020. 10- 15- 1030r ",
+		.stats		= { .nr_samples = 2, .nr_records = 1, .nr_lost = 2 },
+	}, {
+		.name		= "by the timer others go on, the sample waits for its record",
+		.limits		= { .queued = BIG, .parked = BIG, .cached = BIG,
+				    .delay = 100, .grace = 1000 },
+		.unordered	= true,
+		.steps		= { { 'T', 0, 0, 500 }, { 'S', 1, 7, 10 }, { 'O', 2, 0, 20 },
+				    { 'T', 0, 0, 600 }, { 'O', 2, 0, 30 }, { 'T', 0, 0, 601 },
+				    { 'O', 2, 0, 40 }, { 'T', 0, 0, 9999 },
+				    { 'R', 1, 7, 50, 2 } },
+		.expected	= "20. 30. 40. 10+2 50r ",
+		.stats		= { .nr_samples = 1, .nr_records = 1, .nr_merged = 1 },
+	}, {
+		.name		= "by the timer a sample is known to be lost, without order",
+		.limits		= { .queued = BIG, .parked = BIG, .cached = BIG,
+				    .delay = 5000, .grace = 1000 },
+		.unordered	= true,
+		.steps		= { { 'T', 0, 0, 500 }, { 'S', 1, 7, 10 }, { 'S', 1, 9, 20 },
+				    { 'R', 1, 9, 30, 1 }, { 'T', 0, 0, 1499 },
+				    { 'O', 2, 0, 40 }, { 'T', 0, 0, 1500 }, { 'O', 2, 0, 50 } },
+		.expected	= "10- 20+1 30r 40. 50. ",
+		.stats		= { .nr_samples = 2, .nr_records = 1, .nr_merged = 1,
+				    .nr_lost = 1 },
+	}, {
+		.name		= "by the timer a parked sample is known to be lost, without order",
+		.limits		= { .queued = BIG, .parked = BIG, .cached = BIG,
+				    .delay = 100, .grace = 1000 },
+		.unordered	= true,
+		.steps		= { { 'T', 0, 0, 500 }, { 'S', 1, 7, 10 }, { 'T', 0, 0, 601 },
+				    { 'O', 2, 0, 20 }, { 'S', 1, 9, 30 }, { 'R', 1, 9, 40, 1 },
+				    { 'T', 0, 0, 1600 }, { 'O', 2, 0, 50 },
+				    { 'T', 0, 0, 1601 }, { 'O', 2, 0, 60 } },
+		.expected	= "20. 30+1 40r 50. 10- 60. ",
+		.stats		= { .nr_samples = 2, .nr_records = 1, .nr_merged = 1,
+				    .nr_lost = 1 },
+	}, {
+		.name		= "given up by the timer",
+		.limits		= { .queued = BIG, .cached = BIG, .delay = 100, .grace = 1000 },
+		.steps		= { { 'T', 0, 0, 500 }, { 'S', 1, 7, 10 }, { 'T', 0, 0, 601 },
+				    { 'R', 1, 7, 20, 2 } },
+		.expected	= "10- 20r ",
+		.stats		= { .nr_samples = 1, .nr_records = 1, .nr_late = 1 },
+	}, {
 		.name		= "queue full",
 		.limits		= { .queued = 1, .parked = BIG, .cached = BIG, .grace = 1000 },
 		.steps		= { { 'S', 1, 7, 10 }, { 'O', 2, 0, 20 }, { 'S', 2, 9, 30 },
@@ -182,6 +253,44 @@ static const struct merge_case merge_cases[] = {
 		.expected	= "10+2 20r 30- ",
 		.stats		= { .nr_samples = 2, .nr_records = 1, .nr_merged = 1,
 				    .nr_blocked = 1 },
+	}, {
+		.name		= "cut ones are known once a complete one was seen",
+		.limits		= UNLIMITED,
+		.steps		= { { 'S', 1, 7, 10 }, { 'R', 1, 7, 20, 2 }, { 'S', 1, 9, 30 },
+				    { 'C', 1, 9, 40, 3 }, { 'S', 1, 7, 50 }, { 'S', 1, 9, 60 } },
+		.expected	= "10+2 20r 30+3c 40r 50+2x 60+3c ",
+		.stats		= { .nr_samples = 4, .nr_records = 2, .nr_merged = 4,
+				    .nr_complete = 2 },
+	}, {
+		.name		= "cut ones are known from the start",
+		.limits		= UNLIMITED,
+		.tells		= true,
+		.steps		= { { 'S', 1, 7, 10 }, { 'R', 1, 7, 20, 2 }, { 'S', 1, 9, 30 } },
+		.expected	= "10+2x 20r 30- ",
+		.stats		= { .nr_samples = 2, .nr_records = 1, .nr_merged = 1,
+				    .nr_blocked = 1 },
+	}, {
+		.name		= "the deeper of two records says how far it reaches",
+		.limits		= UNLIMITED,
+		.steps		= { { 'R', 1, 7, 10, 2 }, { 'C', 1, 7, 11, 3 }, { 'S', 1, 7, 20 },
+				    { 'C', 1, 9, 30, 2 }, { 'R', 1, 9, 31, 3 }, { 'S', 1, 9, 40 } },
+		.expected	= "10r 11r 20+3c 30r 31r 40+3x ",
+		.stats		= { .nr_samples = 2, .nr_records = 4, .nr_merged = 2,
+				    .nr_complete = 1 },
+	}, {
+		.name		= "nothing is not complete",
+		.limits		= UNLIMITED,
+		.steps		= { { 'S', 1, 7, 10 }, { 'C', 1, 7, 20, 0 }, { 'S', 1, 9, 30 },
+				    { 'R', 1, 9, 40, 1 } },
+		.expected	= "10+0 20r 30+1 40r ",
+		.stats		= { .nr_samples = 2, .nr_records = 2, .nr_merged = 2,
+				    .nr_empty = 1 },
+	}, {
+		.name		= "a marker among the entries is not complete",
+		.limits		= UNLIMITED,
+		.steps		= { { 'S', 1, 7, 10 }, { 'M', 1, 7, 20, 3 } },
+		.expected	= "10+3 20r ",
+		.stats		= { .nr_samples = 1, .nr_records = 1, .nr_merged = 1 },
 	},
 };
 
@@ -212,11 +321,17 @@ static void make_event(union perf_event *event, struct perf_sample *sample,
 		event->header.type = PERF_RECORD_SAMPLE;
 		sample->deferred_callchain = true;
 		break;
+	case 'C':
+	case 'M':
+		sample->misc = PERF_RECORD_MISC_CALLCHAIN_OUTERMOST;
+		fallthrough;
 	case 'R':
 		event->header.type = PERF_RECORD_CALLCHAIN_DEFERRED;
 		user->nr = step->nr;
 		for (i = 0; i < user->nr; i++)
 			user->ips[i] = 0x1000 + i;
+		if (step->type == 'M')
+			user->ips[i - 1] = PERF_CONTEXT_USER;
 		sample->callchain = user;
 		break;
 	case 'E':
@@ -232,9 +347,15 @@ static void make_event(union perf_event *event, struct perf_sample *sample,
 
 static int log_event(void *priv, union perf_event *event,
 		     struct perf_sample *sample __maybe_unused,
-		     const struct ip_callchain *user, u64 file_offset __maybe_unused,
-		     const char *file_path __maybe_unused)
+		     const struct ip_callchain *user, enum user_callchain state,
+		     u64 file_offset __maybe_unused, const char *file_path __maybe_unused)
 {
+	static const char * const states[] = {
+		[USER_CALLCHAIN__UNKNOWN]	= "",
+		[USER_CALLCHAIN__COMPLETE]	= "c",
+		[USER_CALLCHAIN__CUT]		= "x",
+		[USER_CALLCHAIN__MISSING]	= "",
+	};
 	struct merge_log *log = priv;
 	u64 time = event->sample.array[3];
 	char what[16];
@@ -251,8 +372,13 @@ static int log_event(void *priv, union perf_event *event,
 	else
 		scnprintf(what, sizeof(what), "-");
 
+	/* Only samples have a callchain, and missing ones are empty */
+	if ((event->header.type != PERF_RECORD_SAMPLE && state != USER_CALLCHAIN__UNKNOWN) ||
+	    (state == USER_CALLCHAIN__MISSING && user && user->nr))
+		scnprintf(what, sizeof(what), "?");
+
 	log->len += scnprintf(log->buf + log->len, sizeof(log->buf) - log->len,
-			      "%llu%s ", (unsigned long long)time, what);
+			      "%llu%s%s ", (unsigned long long)time, what, states[state]);
 	return 0;
 }
 
@@ -269,6 +395,10 @@ static int run_steps(struct deferred_callchains *dc, const struct step *steps)
 	}
 
 	for (i = 0; !err && i < MAX_STEPS && steps[i].type; i++) {
+		if (steps[i].type == 'T') {
+			err = deferred_callchains__tick(dc, steps[i].time);
+			continue;
+		}
 		make_event(event, &sample, &steps[i], user);
 		err = deferred_callchains__process(dc, event, &sample, 0, NULL);
 	}
@@ -295,6 +425,7 @@ static int run_merge_case(const struct merge_case *test)
 	deferred_callchains__set_copy(dc, true);
 	deferred_callchains__set_ignore_tid(dc, test->ignore_tid);
 	deferred_callchains__set_unordered(dc, test->unordered);
+	deferred_callchains__set_tells(dc, test->tells);
 	err = run_steps(dc, test->steps);
 	deferred_callchains__delete(dc);
 
@@ -350,6 +481,7 @@ static int test__deferred_error(struct test_suite *test __maybe_unused,
 static int count_event(void *priv, union perf_event *event,
 		       struct perf_sample *sample __maybe_unused,
 		       const struct ip_callchain *user __maybe_unused,
+		       enum user_callchain state __maybe_unused,
 		       u64 file_offset __maybe_unused, const char *file_path __maybe_unused)
 {
 	u8 *seen = priv;
@@ -394,6 +526,9 @@ static int test__deferred_stress(struct test_suite *test __maybe_unused,
 		step.cookie = time / 64 + random() % 3;
 		make_event(event, &sample, &step, user);
 		err = deferred_callchains__process(dc, event, &sample, 0, NULL);
+		/* In the second half, at half the speed and not for each event */
+		if (!err && time > NR_STRESS / 2 && !(random() % 4))
+			err = deferred_callchains__tick(dc, time / 2);
 	}
 	if (!err)
 		err = deferred_callchains__flush(dc);
@@ -481,9 +616,10 @@ static int test__deferred_chain(struct test_suite *test __maybe_unused,
 		user->nr = c->nr_user;
 		memcpy(user->ips, c->user, sizeof(c->user));
 
-		if (sample__merge_deferred_callchain(&sample, user) ||
+		if (sample__merge_deferred_callchain(&sample, user, USER_CALLCHAIN__CUT) ||
 		    !chain_is(&sample, c->expected, c->nr_expected) ||
-		    sample.deferred_callchain || !sample.merged_callchain) {
+		    sample.deferred_callchain || !sample.merged_callchain ||
+		    sample.user_callchain != USER_CALLCHAIN__CUT) {
 			pr_debug("failed: %s\n", c->name);
 			ret = TEST_FAIL;
 		}
@@ -495,11 +631,314 @@ out:
 	return ret;
 }
 
+#define NR_FILES	12
+#define MAX_STACK	8
+
+/* Twelve files, the Nth of them N times, and one of each other kind */
+static struct deferred_summary *make_summary(void)
+{
+	struct deferred_summary *summary = deferred_summary__new();
+	char name[32];
+	int i, j;
+
+	if (!summary)
+		return NULL;
+
+	summary->counted = true;
+	summary->max_stack = MAX_STACK;
+	for (i = 1; i <= NR_FILES; i++) {
+		scnprintf(name, sizeof(name), "/lib/%d", i);
+		for (j = 0; j < i; j++)
+			deferred_summary__count_end(summary, name, MAX_STACK - 1);
+		summary->nr_samples += i;
+	}
+	deferred_summary__count_end(summary, "/lib/12", MAX_STACK);
+	deferred_summary__count_end(summary, NULL, MAX_STACK);
+	deferred_summary__count_end(summary, NULL, MAX_STACK - 1);
+	summary->nr_complete = 100;
+	summary->nr_missing = 2;
+	summary->nr_empty = 1;
+	summary->nr_samples += 3 + summary->nr_complete + summary->nr_missing +
+			       summary->nr_empty;
+	deferred_summary__rank(summary);
+	return summary;
+}
+
+/* 10 of 14 ends are listed, the others are these: 2, and three that came once */
+static bool is_made(const struct deferred_summary *summary)
+{
+	unsigned int i;
+	char name[32];
+
+	if (summary->nr_ends != DEFERRED_SUMMARY_ENDS || summary->nr_samples != 184 ||
+	    summary->nr_complete != 100 || summary->nr_missing != 2 ||
+	    summary->nr_empty != 1 || summary->nr_no_file != 1 || summary->nr_other != 5 ||
+	    !summary->counted || summary->max_stack != MAX_STACK)
+		return false;
+
+	for (i = 0; i < DEFERRED_SUMMARY_ENDS; i++) {
+		scnprintf(name, sizeof(name), "/lib/%d", NR_FILES - i);
+		if (summary->ends[i].nr != NR_FILES - i || strcmp(summary->ends[i].file, name) ||
+		    summary->ends[i].reason != DEFERRED_END__NO_RULE)
+			return false;
+	}
+	return true;
+}
+
+static int test__deferred_summary(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	struct deferred_summary *summary = make_summary();
+	int i;
+
+	TEST_ASSERT_VAL("summary", summary);
+	TEST_ASSERT_VAL("worst ten", is_made(summary));
+
+	deferred_summary__reset(summary);
+	TEST_ASSERT_VAL("reset", !summary->nr_samples && !summary->nr_ends &&
+			summary->max_stack == MAX_STACK);
+
+	/* More files than are counted one by one, most of them once */
+	for (i = 0; i < 10000; i++) {
+		char name[32];
+
+		scnprintf(name, sizeof(name), "/lib/%d", i);
+		deferred_summary__count_end(summary, name, i ? 1 : MAX_STACK);
+		summary->nr_samples++;
+	}
+	deferred_summary__count_end(summary, "/lib/0", MAX_STACK);
+	summary->nr_samples++;
+	TEST_ASSERT_VAL("bounded", hashmap__size(summary->counts) <= 4096);
+	deferred_summary__rank(summary);
+	TEST_ASSERT_EQUAL("listed", summary->nr_ends, DEFERRED_SUMMARY_ENDS);
+	TEST_ASSERT_VAL("worst", summary->ends[0].nr == 2 &&
+			summary->ends[0].reason == DEFERRED_END__DEPTH &&
+			!strcmp(summary->ends[0].file, "/lib/0"));
+	TEST_ASSERT_EQUAL("others", (int)summary->nr_other, 10001 - 2 - 9);
+	deferred_summary__delete(summary);
+	return TEST_OK;
+}
+
+static bool decodes(const void *buf, size_t size, bool swap)
+{
+	struct deferred_summary *summary = deferred_summary__decode(buf, size, swap);
+	bool ret = summary && is_made(summary);
+
+	deferred_summary__delete(summary);
+	return ret;
+}
+
+static int test__deferred_section(struct test_suite *test __maybe_unused,
+				  int subtest __maybe_unused)
+{
+	/*
+	 * Where the fields are: magic, version, flags, number of ends, samples; reason
+	 * and length
+	 */
+	static const size_t fields[] = { 0, 8, 12, 20, 24, 72 + 8, 72 + 12, };
+	struct deferred_summary *summary = make_summary();
+	size_t size, i;
+	u8 *buf, *part;
+
+	TEST_ASSERT_VAL("summary", summary);
+	summary->merged = true;
+	buf = deferred_summary__encode(summary, &size);
+	deferred_summary__delete(summary);
+	TEST_ASSERT_VAL("encode", buf);
+	TEST_ASSERT_VAL("size", size == 72 + 10 * (16 + 8));
+	TEST_ASSERT_VAL("decode", decodes(buf, size, false));
+
+	/* A copy of the right size, so that address sanitizer sees what is read */
+	for (i = 0; i < size; i++) {
+		part = memdup(buf, i ?: 1);
+		TEST_ASSERT_VAL("memdup", part);
+		TEST_ASSERT_VAL("truncated", !decodes(part, i, false));
+		free(part);
+	}
+
+	for (i = 0; i < ARRAY_SIZE(fields); i++) {
+		buf[fields[i]] ^= 0x40;
+		TEST_ASSERT_VAL("changed", !decodes(buf, size, false));
+		buf[fields[i]] ^= 0x40;
+	}
+	TEST_ASSERT_VAL("other byte order", !decodes(buf, size, true));
+
+	/* A name without end, and too many of everything */
+	memset(buf + 72 + 16, 'x', 8);
+	TEST_ASSERT_VAL("no end", !decodes(buf, size, false));
+	memset(buf + 12, 0xff, size - 12);
+	TEST_ASSERT_VAL("all ones", !decodes(buf, size, false));
+	free(buf);
+	return TEST_OK;
+}
+
+#define MAX_EVENTS	3
+
+/*
+ * Events, and which of them receive the records. Each event is a string of letters:
+ *   d for deferred callchains, i for inherited, b for a ring that is overwritten,
+ *   k for no user callchains, 0 and 1 for the only CPU that it counts on
+ */
+static const struct output_case {
+	const char	*events[MAX_EVENTS];
+	int		tracking;
+	const char	*expected;
+} output_cases[] = {
+	{ { "", "" }, 0, "00" },
+	{ { "d", "d" }, 0, "10" },
+	{ { "d", "di", "i" }, 2, "001" },
+	{ { "d", "d", "k" }, 2, "100" },
+	/* Children have the second event only */
+	{ { "d", "di" }, 0, "01" },
+	{ { "d", "d", "di" }, 0, "001" },
+	{ { "di", "d", "d" }, 1, "100" },
+	{ { "d", "i", "d" }, 0, "100" },
+	/* One ring is read when the other has been overwritten */
+	{ { "db", "d" }, 0, "11" },
+	{ { "db", "d", "" }, 2, "101" },
+	{ { "db", "db", "b" }, 2, "001" },
+	{ { "db", "d", "db" }, 0, "110" },
+	{ { "db", "" }, 1, "10" },
+	{ { "dib", "db", "di" }, 1, "101" },
+	/* Where the task goes on, not where it was */
+	{ { "d0", "d" }, 0, "01" },
+	{ { "d0", "d1" }, 0, "11" },
+	{ { "d0", "d1", "" }, 2, "001" },
+};
+
+static struct evsel *add_event(struct evlist *evlist, const char *flags)
+{
+	struct perf_event_attr attr = {
+		.type			= PERF_TYPE_SOFTWARE,
+		.config			= PERF_COUNT_SW_CPU_CLOCK,
+		.defer_callchain	= !!strchr(flags, 'd'),
+		.inherit		= !!strchr(flags, 'i'),
+		.write_backward		= !!strchr(flags, 'b'),
+		.exclude_callchain_user = !!strchr(flags, 'k'),
+		.sample_max_stack	= 10,
+	};
+	struct evsel *evsel = evsel__new(&attr);
+	size_t cpu = strcspn(flags, "01");
+
+	if (!evsel)
+		return NULL;
+
+	evlist__add(evlist, evsel);
+	perf_cpu_map__put(evsel->core.cpus);
+	evsel->core.cpus = perf_cpu_map__new(flags[cpu] ? &flags[cpu] : "0-1");
+	return evsel;
+}
+
+static int check_output(const struct output_case *c)
+{
+	struct evlist *evlist = evlist__new();
+	char got[MAX_EVENTS + 1] = "";
+	struct evsel *evsel;
+	int i;
+
+	TEST_ASSERT_VAL("evlist", evlist);
+	for (i = 0; i < MAX_EVENTS && c->events[i]; i++) {
+		evsel = add_event(evlist, c->events[i]);
+		TEST_ASSERT_VAL("evsel", evsel);
+		if (i == c->tracking)
+			evlist__set_tracking_event(evlist, evsel);
+	}
+
+	evlist__config_defer_output(evlist);
+	evlist__for_each_entry(evlist, evsel)
+		got[evsel->core.idx] = evsel->core.attr.defer_output ? '1' : '0';
+	evlist__delete(evlist);
+
+	if (strcmp(got, c->expected)) {
+		pr_err("case %d: expected %s, got %s\n", (int)(c - output_cases), c->expected,
+		       got);
+		return TEST_FAIL;
+	}
+	return TEST_OK;
+}
+
+static int test__deferred_output(struct test_suite *test __maybe_unused,
+				 int subtest __maybe_unused)
+{
+	int ret = TEST_OK;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(output_cases); i++) {
+		if (check_output(&output_cases[i]) != TEST_OK)
+			ret = TEST_FAIL;
+	}
+	return ret;
+}
+
+/* Three samples of two contexts, the first of which has its record among them. */
+static const u64 switched[] = {
+	PERF_RECORD_SAMPLE | 40ULL << 48, 0x100000001ULL, 2, PERF_CONTEXT_USER_DEFERRED, 7,
+	PERF_RECORD_SAMPLE | 40ULL << 48, 0x100000001ULL, 2, PERF_CONTEXT_USER_DEFERRED, 9,
+	PERF_RECORD_CALLCHAIN_DEFERRED | 32ULL << 48, 7, 1, 0x401000,
+	PERF_RECORD_SAMPLE | 40ULL << 48, 0x100000001ULL, 2, PERF_CONTEXT_USER_DEFERRED, 7,
+};
+
+static int take_along(void *priv, void *buf, size_t size)
+{
+	return size == 40 && ((u64 *)buf)[4] == 9 && !(*(int *)priv)++ ? 0 : -EINVAL;
+}
+
+/* Nothing of it depends on where the data of a ring buffer wrap around. */
+static int switch_output_at(struct evlist *evlist, size_t split)
+{
+	struct deferred_switch *ds = deferred_switch__new(evlist);
+	u64 data[ARRAY_SIZE(switched)];
+	FILE *file = tmpfile();
+	int nr = 0;
+
+	TEST_ASSERT_VAL("switch", ds && file);
+	TEST_ASSERT_VAL("write", fwrite(switched, sizeof(switched), 1, file) == 1 &&
+			!fflush(file));
+	deferred_switch__written(ds, file, switched, split, 0);
+	deferred_switch__written(ds, file, (void *)switched + split, sizeof(switched) - split,
+				 split);
+
+	TEST_ASSERT_VAL("blank", !deferred_switch__blank(ds, fileno(file)));
+	TEST_ASSERT_VAL("read", pread(fileno(file), data, sizeof(data), 0) == sizeof(data));
+	TEST_ASSERT_VAL("the one without record", (u32)data[5] == PERF_RECORD_HEADER_EVENT_TYPE);
+	data[5] = switched[5];
+	TEST_ASSERT_VAL("no other", !memcmp(data, switched, sizeof(data)));
+
+	TEST_ASSERT_VAL("taken along", !deferred_switch__write(ds, take_along, &nr) && nr == 1);
+	TEST_ASSERT_VAL("once", !deferred_switch__write(ds, take_along, &nr) && nr == 1);
+	deferred_switch__delete(ds);
+	fclose(file);
+	return TEST_OK;
+}
+
+static int test__deferred_switch(struct test_suite *test __maybe_unused,
+				 int subtest __maybe_unused)
+{
+	struct evlist *evlist = evlist__new();
+	int ret = TEST_OK;
+	struct evsel *evsel;
+	size_t split;
+
+	TEST_ASSERT_VAL("evlist", evlist);
+	evsel = add_event(evlist, "d");
+	TEST_ASSERT_VAL("evsel", evsel);
+	evsel__set_sample_bit(evsel, TID);
+	evsel__set_sample_bit(evsel, CALLCHAIN);
+	for (split = 0; ret == TEST_OK && split <= sizeof(switched); split++)
+		ret = switch_output_at(evlist, split);
+	evlist__delete(evlist);
+	return ret;
+}
+
 static struct test_case deferred_callchain_tests[] = {
 	TEST_CASE("Order, limits and figures", deferred_merge),
 	TEST_CASE("Error from the delivery", deferred_error),
 	TEST_CASE("Random events with small limits", deferred_stress),
 	TEST_CASE("Merged callchains", deferred_chain),
+	TEST_CASE("Where user stacks end", deferred_summary),
+	TEST_CASE("Summary of user stacks in a file", deferred_section),
+	TEST_CASE("Events that receive the records", deferred_output),
+	TEST_CASE("Samples taken along to the next file", deferred_switch),
 	{ .name = NULL, }
 };
 

@@ -21,6 +21,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 #include <linux/hash.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
@@ -46,6 +47,16 @@ const struct deferred_limits deferred_limits__file = {
 	.grace	= NSEC_PER_SEC,
 };
 
+/*
+ * For those who compute with the times of events. They show what they found at the
+ * end, so that a pipe may be read on as well.
+ */
+const struct deferred_limits deferred_limits__in_order = {
+	.queued	= 256 << 20,
+	.cached	= 64 << 20,
+	.grace	= NSEC_PER_SEC,
+};
+
 /* Someone wants to see the output of a pipe while it runs. */
 const struct deferred_limits deferred_limits__live = {
 	.queued	= 64 << 20,
@@ -54,6 +65,9 @@ const struct deferred_limits deferred_limits__live = {
 	.delay	= NSEC_PER_SEC,
 	.grace	= 100 * NSEC_PER_MSEC,
 };
+
+/* Less than that share of the samples without user stack does not change a profile. */
+#define WARN_PERCENT	1
 
 /* A display that is updated all the time: old news are no news. */
 const struct deferred_limits deferred_limits__top = {
@@ -75,8 +89,11 @@ struct deferred_thread {
 struct deferred_context {
 	struct deferred_thread		*thread;
 	u64				cookie;
-	/* Event time when to stop waiting for the record, or 0 */
+	/* When to stop waiting for the record, in event time and by the timer, or 0 */
 	u64				deadline;
+	u64				timer_deadline;
+	/* In deferred_callchains.expiring, if there is a deadline and no record */
+	struct list_head		expiring;
 	/* Events in the queue or parked that belong to this context */
 	unsigned int			nr_held;
 	struct list_head		parked;
@@ -99,6 +116,8 @@ struct held_event {
 	struct deferred_context		*context;
 	union perf_event		*event;
 	u64				time;
+	/* By the timer */
+	u64				arrived;
 	u64				file_offset;
 	const char			*file_path;
 	size_t				size;
@@ -115,14 +134,20 @@ struct deferred_callchains {
 	struct list_head		queue;
 	struct list_head		parked;
 	struct list_head		lru;
+	/* Contexts with a deadline, which is later for later ones */
+	struct list_head		expiring;
 	size_t				queued_size;
 	size_t				parked_size;
 	size_t				cached_size;
 	/* The latest time of an event */
 	u64				now;
+	/* The latest time of deferred_callchains__tick(), 0 if nobody calls it */
+	u64				timer;
 	bool				unordered;
 	bool				copy;
 	bool				ignore_tid;
+	/* A record that does not say that it is complete is cut */
+	bool				tells;
 	/* No more events to come */
 	bool				final;
 };
@@ -173,6 +198,7 @@ struct deferred_callchains *deferred_callchains__new(const struct deferred_limit
 	INIT_LIST_HEAD(&dc->queue);
 	INIT_LIST_HEAD(&dc->parked);
 	INIT_LIST_HEAD(&dc->lru);
+	INIT_LIST_HEAD(&dc->expiring);
 	return dc;
 }
 
@@ -201,6 +227,16 @@ void deferred_callchains__set_unordered(struct deferred_callchains *dc, bool uno
 void deferred_callchains__set_ignore_tid(struct deferred_callchains *dc, bool ignore)
 {
 	dc->ignore_tid = ignore;
+}
+
+/*
+ * Tell whether the kernel marks complete callchains. Not all kernels do, and where
+ * nothing is known of it that shows with the first one that is marked. Until then
+ * it can't be told how far a callchain reaches.
+ */
+void deferred_callchains__set_tells(struct deferred_callchains *dc, bool tells)
+{
+	dc->tells = tells;
 }
 
 static struct deferred_thread *find_thread(struct deferred_callchains *dc,
@@ -247,11 +283,29 @@ static void put_thread(struct deferred_callchains *dc, struct deferred_thread *t
 	free(thread);
 }
 
-/* Stop waiting soon: the record should have been there before now. */
+/*
+ * Stop waiting soon: the record should have been there before now. Among events in
+ * any order its time means nothing, but all buffers will have been read once more
+ * before the timer gets there.
+ */
 static void set_deadline(struct deferred_callchains *dc, struct deferred_context *context)
 {
-	if (context && !context->user && !context->deadline && !dc->unordered)
+	if (!context || context->user || context->deadline || context->timer_deadline)
+		return;
+
+	if (!dc->unordered)
 		context->deadline = dc->now + dc->limits.grace;
+	if (dc->timer)
+		context->timer_deadline = dc->timer + dc->limits.grace;
+	if (context->deadline || context->timer_deadline)
+		list_add_tail(&context->expiring, &dc->expiring);
+}
+
+static bool is_expired(const struct deferred_callchains *dc,
+		       const struct deferred_context *context)
+{
+	return (context->deadline && dc->now >= context->deadline) ||
+	       (context->timer_deadline && dc->timer >= context->timer_deadline);
 }
 
 static struct deferred_context *findnew_context(struct deferred_callchains *dc,
@@ -276,6 +330,7 @@ static struct deferred_context *findnew_context(struct deferred_callchains *dc,
 	context->cookie = sample->deferred_cookie;
 	INIT_LIST_HEAD(&context->lru);
 	INIT_LIST_HEAD(&context->parked);
+	INIT_LIST_HEAD(&context->expiring);
 	if (hashmap__add(&dc->contexts, context, context)) {
 		free(context);
 		goto out_put;
@@ -302,6 +357,7 @@ static void delete_context(struct deferred_callchains *dc, struct deferred_conte
 		list_del_init(&context->lru);
 		dc->cached_size -= context->size;
 	}
+	list_del(&context->expiring);
 	hashmap__delete(&dc->contexts, context, NULL, NULL);
 	if (thread->current == context)
 		thread->current = NULL;
@@ -334,7 +390,7 @@ static void cache_context(struct deferred_callchains *dc, struct deferred_contex
 	}
 }
 
-/* A record that events wait with, behind others, takes memory as they do. */
+/* A record that is held back together with events takes memory as they do. */
 static void charge_context(struct deferred_callchains *dc, struct deferred_context *context)
 {
 	size_t size = 0;
@@ -382,15 +438,31 @@ static void count_sample(struct deferred_callchains *dc, struct deferred_context
 	}
 }
 
+static enum user_callchain context_state(const struct deferred_callchains *dc,
+					 const struct deferred_context *context)
+{
+	if (!context->user || !deferred_callchain__nr_valid(context->user))
+		return USER_CALLCHAIN__MISSING;
+	if (context->complete)
+		return USER_CALLCHAIN__COMPLETE;
+
+	return dc->tells ? USER_CALLCHAIN__CUT : USER_CALLCHAIN__UNKNOWN;
+}
+
 static int deliver_event(struct deferred_callchains *dc, union perf_event *event,
 			 struct perf_sample *sample, struct deferred_context *context,
 			 u64 file_offset, const char *file_path)
 {
-	if (context)
-		count_sample(dc, context);
+	const struct ip_callchain *user = NULL;
+	enum user_callchain state = USER_CALLCHAIN__UNKNOWN;
 
-	return dc->deliver(dc->priv, event, sample, context ? context->user : NULL,
-			   file_offset, file_path);
+	if (context) {
+		count_sample(dc, context);
+		user = context->user;
+		state = context_state(dc, context);
+	}
+
+	return dc->deliver(dc->priv, event, sample, user, state, file_offset, file_path);
 }
 
 static void free_held(struct deferred_callchains *dc, struct held_event *held)
@@ -446,6 +518,7 @@ static int hold_event(struct deferred_callchains *dc, union perf_event *event,
 	}
 	held->context = context;
 	held->time = sample->time;
+	held->arrived = dc->timer;
 	held->file_offset = file_offset;
 	held->file_path = file_path;
 	INIT_LIST_HEAD(&held->parked);
@@ -480,7 +553,7 @@ static bool must_wait(struct deferred_callchains *dc, const struct held_event *h
 	if (!context || context->user || dc->final)
 		return false;
 
-	return !context->deadline || dc->now < context->deadline;
+	return !is_expired(dc, context);
 }
 
 static bool too_long(struct deferred_callchains *dc, const struct held_event *held)
@@ -488,25 +561,11 @@ static bool too_long(struct deferred_callchains *dc, const struct held_event *he
 	if (dc->queued_size > dc->limits.queued)
 		return true;
 
-	return dc->limits.delay && held->time != -1ULL &&
-	       held->time + dc->limits.delay < dc->now;
-}
+	if (!dc->limits.delay)
+		return false;
 
-static int drain_queue(struct deferred_callchains *dc)
-{
-	int err = 0;
-
-	while (!err && !list_empty(&dc->queue)) {
-		struct held_event *held = list_first_entry(&dc->queue, struct held_event, list);
-
-		if (!must_wait(dc, held))
-			err = deliver_held(dc, held);
-		else if (too_long(dc, held))
-			err = park_event(dc, held);
-		else
-			break;
-	}
-	return err;
+	return (held->time != -1ULL && held->time + dc->limits.delay < dc->now) ||
+	       held->arrived + dc->limits.delay < dc->timer;
 }
 
 static int deliver_parked(struct deferred_callchains *dc, struct deferred_context *context)
@@ -525,6 +584,54 @@ static int deliver_parked(struct deferred_callchains *dc, struct deferred_contex
 	return err;
 }
 
+/* Parked samples whose record is lost: later than this nobody looks for them. */
+static int expire_parked(struct deferred_callchains *dc)
+{
+	int err = 0;
+
+	while (!err && !list_empty(&dc->expiring)) {
+		struct deferred_context *context = list_first_entry(&dc->expiring,
+								    struct deferred_context,
+								    expiring);
+
+		if (!is_expired(dc, context))
+			break;
+
+		list_del_init(&context->expiring);
+		if (list_empty(&context->parked))
+			continue;
+		err = deliver_parked(dc, context);
+		cache_context(dc, context);
+	}
+	return err;
+}
+
+static int drain_queue(struct deferred_callchains *dc)
+{
+	int err = expire_parked(dc);
+
+	while (!err && !list_empty(&dc->queue)) {
+		struct held_event *held = list_first_entry(&dc->queue, struct held_event, list);
+
+		if (!must_wait(dc, held))
+			err = deliver_held(dc, held);
+		else if (too_long(dc, held))
+			err = park_event(dc, held);
+		else
+			break;
+	}
+	return err;
+}
+
+/* Its last entry is in the outermost frame, and all entries up to there are valid. */
+static bool is_complete(const struct perf_sample *sample)
+{
+	const struct ip_callchain *user = sample->callchain;
+
+	return (sample->misc & PERF_RECORD_MISC_CALLCHAIN_OUTERMOST) && user->nr &&
+	       deferred_callchain__nr_valid(user) == user->nr;
+}
+
 static int process_record(struct deferred_callchains *dc, struct perf_sample *sample)
 {
 	struct ip_callchain *user = sample->callchain;
@@ -532,6 +639,8 @@ static int process_record(struct deferred_callchains *dc, struct perf_sample *sa
 	int err;
 
 	dc->stats->nr_records++;
+	if (is_complete(sample))
+		dc->tells = true;
 
 	context = findnew_context(dc, sample);
 	if (!context)
@@ -551,7 +660,8 @@ static int process_record(struct deferred_callchains *dc, struct perf_sample *sa
 		}
 		free(context->user);
 		context->user = user;
-		context->complete = sample->misc & PERF_RECORD_MISC_CALLCHAIN_OUTERMOST;
+		list_del_init(&context->expiring);
+		context->complete = is_complete(sample);
 		charge_context(dc, context);
 	}
 
@@ -649,6 +759,37 @@ int deferred_callchains__process(struct deferred_callchains *dc, union perf_even
 }
 
 /**
+ * deferred_callchains__tick - time goes on, with or without events
+ * @dc: the stream
+ * @now: time in ns, of a clock that need not be that of the events
+ *
+ * For those who show events as they come. All buffers must have been read since the
+ * last call.
+ *
+ * Return: as deferred_callchains__process().
+ */
+int deferred_callchains__tick(struct deferred_callchains *dc, u64 now)
+{
+	dc->timer = now;
+	return drain_queue(dc);
+}
+
+/* The usual clock for it. */
+int deferred_callchains__tick_now(struct deferred_callchains *dc)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return deferred_callchains__tick(dc, now.tv_sec * NSEC_PER_SEC + now.tv_nsec);
+}
+
+/* Whether there are events that deferred_callchains__tick() may have to deliver. */
+bool deferred_callchains__waits(const struct deferred_callchains *dc)
+{
+	return !list_empty(&dc->queue) || !list_empty(&dc->parked);
+}
+
+/**
  * deferred_callchains__flush - the end of the stream
  * @dc: the stream
  *
@@ -728,7 +869,7 @@ int deferred_stats__scnprintf(const struct deferred_stats *stats, bool all_cpus,
 		{ stats->nr_lost, all_cpus ? "lost" :
 				  "lost or on a CPU that was not recorded" },
 		{ stats->nr_blocked, "still in the kernel at the end" },
-		{ stats->nr_late, "given up waiting" },
+		{ stats->nr_late, "given up, since their record came too late" },
 	};
 	const char *before = " (";
 
@@ -758,8 +899,78 @@ int deferred_stats__scnprintf(const struct deferred_stats *stats, bool all_cpus,
 	return line.len;
 }
 
-/* A value in the range of the context markers would be taken for one. */
-static u64 valid_entries(const struct ip_callchain *user)
+/**
+ * deferred_stats__fprintf - print that line
+ * @stats: the figures
+ * @all_cpus: whether all CPUs were recorded
+ * @prefix: what to begin the line with
+ * @suffix: what to end the line with
+ * @fp: where to
+ *
+ * Return: the number of bytes written, none without deferred callchains.
+ */
+size_t deferred_stats__fprintf(const struct deferred_stats *stats, bool all_cpus,
+			       const char *prefix, const char *suffix, FILE *fp)
+{
+	char buf[256];
+
+	if (!stats->nr_samples && !stats->nr_records && !stats->nr_invalid)
+		return 0;
+
+	deferred_stats__scnprintf(stats, all_cpus, buf, sizeof(buf));
+	return fprintf(fp, "%s%s%s\n", prefix, buf, suffix);
+}
+
+/**
+ * deferred_stats__warning - what the user should know before trusting the result
+ * @stats: the figures
+ * @all_cpus: whether all CPUs were recorded
+ * @overflowed: whether the kernel said that a buffer was full
+ * @buf: where to put it
+ * @size: size of @buf
+ *
+ * A task that still is in the kernel at the end of a recording is nothing to warn
+ * about, and neither are a few samples among many.
+ *
+ * Return: the length of the text, 0 if there is nothing to say.
+ */
+int deferred_stats__warning(const struct deferred_stats *stats, bool all_cpus,
+			    bool overflowed, char *buf, size_t size)
+{
+	u64 missing = stats->nr_lost + stats->nr_late;
+	const char *reason;
+	int len = 0;
+
+	if (stats->nr_late > stats->nr_lost)
+		reason = "it came so long after them that other events could not wait.";
+	else if (overflowed)
+		reason = "buffers overflowed, try a larger -m.";
+	else if (!all_cpus)
+		reason =
+		  "their tasks left the kernel on CPUs that were not recorded, try without -C.";
+	else
+		reason = "the data has no record of it.";
+
+	if (missing && missing * 100 >= stats->nr_samples * WARN_PERCENT) {
+		len = scnprintf(buf, size,
+				"%u %% of samples have no user stack (%llu of %llu): %s\n",
+				(unsigned int)(100.0 * missing / stats->nr_samples),
+				(unsigned long long)missing,
+				(unsigned long long)stats->nr_samples, reason);
+	}
+	if (stats->nr_invalid) {
+		len += scnprintf(buf + len, size - len,
+				 "%llu records with user stacks are not valid and were ignored, the data is damaged.\n",
+				 (unsigned long long)stats->nr_invalid);
+	}
+	return len;
+}
+
+/*
+ * How many entries of a record can be used: a value in the range of the context
+ * markers would be taken for one, and ends the callchain.
+ */
+u64 deferred_callchain__nr_valid(const struct ip_callchain *user)
 {
 	u64 i;
 
@@ -774,6 +985,7 @@ static u64 valid_entries(const struct ip_callchain *user)
  * sample__merge_deferred_callchain - replace the cookie by the user callchain
  * @sample: a sample with a deferred callchain
  * @user: the user callchain, or NULL if there is none
+ * @state: how far @user reaches
  *
  * Without entries in @user, a sample that hit user space still gets the one
  * frame that is known, its own address. The new callchain belongs to @sample
@@ -782,11 +994,12 @@ static u64 valid_entries(const struct ip_callchain *user)
  * Return: 0 or -ENOMEM.
  */
 int sample__merge_deferred_callchain(struct perf_sample *sample,
-				     const struct ip_callchain *user)
+				     const struct ip_callchain *user,
+				     enum user_callchain state)
 {
 	/* The last two are PERF_CONTEXT_USER_DEFERRED and the cookie */
 	u64 nr_kernel = sample->callchain->nr - 2;
-	u64 nr_user = user ? valid_entries(user) : 0;
+	u64 nr_user = user ? deferred_callchain__nr_valid(user) : 0;
 	const u64 *ips = user ? user->ips : NULL;
 	struct ip_callchain *chain;
 
@@ -810,6 +1023,7 @@ int sample__merge_deferred_callchain(struct perf_sample *sample,
 	sample->callchain = chain;
 	sample->merged_callchain = true;
 	sample->deferred_callchain = false;
+	sample->user_callchain = state;
 	return 0;
 }
 

@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <linux/types.h>
+#include "sample.h"
 
 struct deferred_callchains;
 struct ip_callchain;
-struct perf_sample;
 union perf_event;
 
 /**
@@ -44,9 +44,12 @@ struct deferred_stats {
  * @queued: bytes of events held back behind a sample without its record
  * @parked: bytes of samples that wait outside of the stream
  * @cached: bytes of records kept for samples that come later
- * @delay: longest time to hold back the stream, in ns of event time; 0: no limit
+ * @delay: longest time to hold back the stream, in ns; 0: no limit
  * @grace: how long to wait on for the record of a thread that was seen to have
- *	   left the kernel or to have exited, in ns of event time
+ *	   left the kernel or to have exited, in ns
+ *
+ * Both are times of events, and of deferred_callchains__tick() if that is called:
+ * whichever is over first.
  *
  * When @queued or @delay is exceeded the first sample of the stream is parked:
  * it will be delivered as soon as its record comes, but out of order. With
@@ -68,6 +71,7 @@ struct deferred_limits {
  * @sample: the parsed event, or NULL if it has been held back in between
  * @user: the user callchain for a sample with a deferred one, NULL if there is
  *	  none or if the event has no deferred callchain
+ * @state: how far @user reaches, if the event has a deferred callchain
  * @file_offset: where the event is in its file
  * @file_path: the event's file
  *
@@ -76,9 +80,14 @@ struct deferred_limits {
 typedef int (*deferred_deliver_t)(void *priv, union perf_event *event,
 				  struct perf_sample *sample,
 				  const struct ip_callchain *user,
+				  enum user_callchain state,
 				  u64 file_offset, const char *file_path);
 
+/* How often to call deferred_callchains__tick() while deferred_callchains__waits() */
+#define DEFERRED_TICK_MSECS	100
+
 extern const struct deferred_limits deferred_limits__file;
+extern const struct deferred_limits deferred_limits__in_order;
 extern const struct deferred_limits deferred_limits__live;
 extern const struct deferred_limits deferred_limits__top;
 
@@ -90,18 +99,28 @@ void deferred_callchains__delete(struct deferred_callchains *dc);
 void deferred_callchains__set_copy(struct deferred_callchains *dc, bool copy);
 void deferred_callchains__set_unordered(struct deferred_callchains *dc, bool unordered);
 void deferred_callchains__set_ignore_tid(struct deferred_callchains *dc, bool ignore);
+void deferred_callchains__set_tells(struct deferred_callchains *dc, bool tells);
 
 int deferred_callchains__process(struct deferred_callchains *dc, union perf_event *event,
 				 struct perf_sample *sample, u64 file_offset,
 				 const char *file_path);
+int deferred_callchains__tick(struct deferred_callchains *dc, u64 now);
+int deferred_callchains__tick_now(struct deferred_callchains *dc);
+bool deferred_callchains__waits(const struct deferred_callchains *dc);
 int deferred_callchains__flush(struct deferred_callchains *dc);
 
 u64 deferred_stats__missing(const struct deferred_stats *stats);
 int deferred_stats__scnprintf(const struct deferred_stats *stats, bool all_cpus,
 			      char *buf, size_t size);
+size_t deferred_stats__fprintf(const struct deferred_stats *stats, bool all_cpus,
+			       const char *prefix, const char *suffix, FILE *fp);
+int deferred_stats__warning(const struct deferred_stats *stats, bool all_cpus,
+			    bool overflowed, char *buf, size_t size);
 
+u64 deferred_callchain__nr_valid(const struct ip_callchain *user);
 int sample__merge_deferred_callchain(struct perf_sample *sample,
-				     const struct ip_callchain *user);
+				     const struct ip_callchain *user,
+				     enum user_callchain state);
 void sample__free_merged_callchain(struct perf_sample *sample);
 
 #endif /* __PERF_DEFERRED_CALLCHAIN_H */

@@ -115,9 +115,20 @@ static void wait_for_tables(void)
 {
 	if (wait_for("ready\n", SILENT_MSECS))
 		return;
-	pr_info("Making unwind tables for the programs that run ...\n");
+	pr_info("Preparing unwind tables for the programs that are running ...\n");
 	if (!wait_for("ready\n", READY_MSECS))
-		pr_info("... continuing in the background, the first samples may have short stacks.\n");
+		pr_info("... this goes on in the background; user stacks of the first samples may be cut.\n");
+}
+
+/**
+ * unwind_tables__supported - whether the running kernel can use tables
+ *
+ * Such a kernel also marks callchains that are complete, so what is not marked is
+ * cut.
+ */
+bool unwind_tables__supported(void)
+{
+	return !access(DEVICE, F_OK);
 }
 
 /**
@@ -137,7 +148,8 @@ void unwind_tables__start(struct target *target)
 		if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
 			pr_debug("No " DEVICE " (CONFIG_UNWIND_USER_TABLE): " CUT "\n");
 		else
-			pr_warning("Cannot open " DEVICE ": %m; " CUT "\n");
+			pr_warning("Cannot open " DEVICE ": %m; " CUT ".\n"
+				   "It takes CAP_PERFMON. --no-unwind-tables goes without.\n");
 		return;
 	}
 	close(fd);
@@ -147,7 +159,7 @@ void unwind_tables__start(struct target *target)
 		ret = wait_for("watching\n", READY_MSECS);
 	if (ret <= 0) {
 		pr_warning("Cannot start " PROGRAM "(8): " CUT ".\n");
-		pr_warning("Is it installed? -v shows what it says.\n");
+		pr_warning("Is it installed? With -v its own messages are shown.\n");
 		unwind_tables__stop();
 		return;
 	}

@@ -2,8 +2,11 @@
 #ifndef __PERF_UNWIND_TABLES_H
 #define __PERF_UNWIND_TABLES_H
 
+#include <stdbool.h>
+
 struct target;
 
+bool unwind_tables__supported(void);
 void unwind_tables__start(struct target *target);
 void unwind_tables__stop(void);
 

@@ -18,8 +18,10 @@ struct pt_regs;
 /**
  * arch_unwind_in_nmi - Is this CPU handling an NMI?
  *
- * Unlike in_nmi() false in the handlers of #DB and int3, which are entered by
- * what the CPU itself does, and again when it does so again.
+ * Unlike in_nmi(), this is false in the handlers of #DB and int3. These are entered
+ * because of what the CPU itself executes, and are entered again if it does so again.
+ *
+ * Return: True if it is.
  */
 static inline bool arch_unwind_in_nmi(void)
 {

@@ -89,16 +89,30 @@ test_mangled() {
       survives "${kind}, seed ${seed}" report --stdio -i "${bad}"
       survives "${kind}, seed ${seed}" report -D -i "${bad}"
       survives "${kind}, seed ${seed}" inject --merge-callchains -i "${bad}" -o "${tmpdir}/inj"
+      survives "${kind}, seed ${seed}" inject -b --merge-callchains < "${bad}"
     fi
+  done
+}
+
+test_summary() {
+  local file="${tmpdir}/whole.data" bad="${tmpdir}/bad.data" seed
+
+  "${PYTHON}" "${generator}" cut-known "${file}"
+  for seed in $(seq "${seeds}")
+  do
+    "${PYTHON}" "${generator}" mangle-summary "${file}" "${seed}" "${bad}"
+    survives "summary, seed ${seed}" report --header-only -i "${bad}"
+    survives "summary, seed ${seed}" inject --merge-callchains -i "${bad}" -o "${tmpdir}/inj"
   done
 }
 
 test_truncated merge
 test_truncated merge-pipe
-for kind in merge merge-pipe merge-big-endian invalid missing no-id-all
+for kind in merge merge-pipe merge-big-endian newer-big-endian-pipe invalid missing no-id-all cut
 do
   test_mangled "${kind}"
 done
+test_summary
 
 echo "${runs} runs of perf"
 cleanup

@@ -160,9 +160,11 @@ test_task() {
   check "line at the end of record" "1" \
 	"$(grep -c "^\[ perf record: Deferred callchains: .* 0 without record \]" "${log}" || true)"
 
+  # The data is not read a second time for that, but can be later
   record -B --call-graph fp,defer -e task-clock -c 1000000 "${workload[@]}"
   check "record without build IDs, line at the end" "1" \
-	"$(grep -c "^\[ perf record: Deferred callchains: .* 0 without record \]" "${log}" || true)"
+	"$(grep -c "^\[ perf record: Deferred callchains: not counted with -B" "${log}" || true)"
+  check "record without build IDs, all merged" "ok" "$(all_merged)"
 }
 
 test_events() {
@@ -171,6 +173,58 @@ test_events() {
   check "three events, all deferred, one output" "3 1" "$(attr_bits)"
   check "three events, all merged" "ok" "$(all_merged)"
   check "three events, script" "ok" "$(leaf_chains -i "${data}")"
+}
+
+# A group that is read together is not inherited, so its events see no children
+test_inherit() {
+  local period="period=1000000"
+
+  record --call-graph fp,defer \
+	-e "{task-clock/${period}/,cpu-clock/${period}/}:S,context-switches/period=1/" \
+	bash -c 'for i in 1 2 3 4 5; do sleep 0.1; done'
+  check "group beside an inherited event, output" "3 1" "$(attr_bits)"
+  check "group beside an inherited event, all merged" "ok" "$(all_merged)"
+}
+
+# The rings are read at different times, so each gets the records of its samples
+test_overwrite() {
+  local period="period=1000000"
+
+  record --call-graph fp,defer -e "task-clock/overwrite,${period}/,cpu-clock/${period}/" \
+	"${workload[@]}"
+  check "one of two rings is overwritten, outputs" "2 2" "$(attr_bits)"
+  check "one of two rings is overwritten, all merged" "ok" "$(all_merged)"
+  record --overwrite --call-graph fp,defer -e task-clock -c 1000000 "${workload[@]}"
+  check "all rings are overwritten, all merged" "ok" "$(all_merged)"
+}
+
+# A task sleeps while the output is switched: its sample goes where the record goes
+test_switch_output() {
+  local name="${tmpdir}/switched" file stats sum="" blank=0
+
+  if ! command -v python3 > /dev/null
+  then
+    echo "switched output [Skip] no python3"
+    return
+  fi
+  perf record -o "${name}" --switch-output=2s --call-graph fp,defer -e context-switches -c 1 \
+	python3 -c 'import time; time.sleep(15)' > /dev/null 2> "${log}" || true
+  if [ "$(find "${tmpdir}" -name "switched.*" | wc -l)" -lt 2 ]
+  then
+    echo "switched output [Skip] not switched"
+    return
+  fi
+  for file in "${name}".*
+  do
+    stats=$(perf report --stats -i "${file}" 2>/dev/null | sed -n "s/^Deferred callchains: //p")
+    [ -z "${stats}" ] || sum="${sum}${stats##*, };"
+    blank=$((blank + $(perf report -D -i "${file}" 2>/dev/null |
+		       grep -c "RECORD_EVENT_TYPE" || true)))
+  done
+  check "switched output, no sample without record" "0 without record" \
+	"$(echo "${sum}" | tr ";" "\n" | grep . | sort -u)"
+  check "switched output, a sample was taken along" "yes" \
+	"$([ "${blank}" -eq 0 ] || echo yes)"
 }
 
 test_depth() {
@@ -245,6 +299,14 @@ test_config() {
 EOF
   PERF_CONFIG="${tmpdir}/config" record -g -e task-clock -c 1000000 "${workload[@]}"
   check "record-mode in perfconfig" "1 1" "$(attr_bits)"
+  if PERF_CONFIG="${tmpdir}/config" perf lock record -o "${data}" true > /dev/null 2> "${log}"
+  then
+    check "record-mode in perfconfig, lock record" "2 1" "$(attr_bits)"
+    perf lock record -o "${data}" true > /dev/null 2> "${log}"
+    check "lock record by default" "0 0" "$(attr_bits)"
+  else
+    echo "lock record [Skip] no tracepoints"
+  fi
 }
 
 test_pipe() {
@@ -264,6 +326,43 @@ test_report() {
   check "inject -b" "ok" "$(leaf_chains -i "${data}.inj")"
   perf inject --merge-callchains -i "${data}" -o "${data}.inj" 2> "${log}"
   check "inject --merge-callchains" "ok" "$(leaf_chains --no-merge-callchains -i "${data}.inj")"
+}
+
+# For readers that don't know deferred callchains
+test_merge() {
+  local figures
+
+  record --merge-callchains --call-graph fp,defer -e task-clock -c 1000000 "${workload[@]}"
+  check "record --merge-callchains" "ok" "$(leaf_chains --no-merge-callchains -i "${data}")"
+  check "record --merge-callchains, attributes" "0 0" "$(attr_bits)"
+  check "record --merge-callchains, nothing left over" "" "$(ls "${data}.merged" 2>/dev/null)"
+  check "record --merge-callchains, line at the end" "1" \
+	"$(grep -c "^\[ perf record: Put the user callchains into their samples" "${log}" || true)"
+  record -z --merge-callchains --call-graph fp,defer -e task-clock -c 1000000 "${workload[@]}"
+  check "record --merge-callchains, compressed" "ok" \
+	"$(leaf_chains --no-merge-callchains -i "${data}")"
+  record --call-graph fp,defer -e task-clock -c 1000000 "${workload[@]}"
+  figures=$(perf script -i "${data}" 2>/dev/null | cksum)
+  perf inject -b --merge-callchains -i "${data}" -o "${data}.inj" 2> "${log}"
+  check "inject -b --merge-callchains" "${figures}" \
+	"$(perf script --no-merge-callchains -i "${data}.inj" 2>/dev/null | cksum)"
+  check "inject -b --merge-callchains, build IDs" "yes" \
+	"$(perf buildid-list -i "${data}.inj" 2>/dev/null | grep -q "perf$" && echo yes)"
+
+  for option in --switch-output --timestamp-filename --kcore
+  do
+    if record --merge-callchains ${option} --call-graph fp,defer -e task-clock true ||
+       ! grep -q "^--merge-callchains can't be used with" "${log}"
+    then
+      failed "record --merge-callchains ${option}" "no reason given"
+    fi
+    check "record --merge-callchains ${option}, no output" "" "$(ls -d "${data}" 2>/dev/null)"
+  done
+  if perf record --merge-callchains -o - --call-graph fp,defer -e task-clock true \
+	2> "${log}" > /dev/null || ! grep -q "perf inject --merge-callchains" "${log}"
+  then
+    failed "record --merge-callchains to a pipe" "no reason given"
+  fi
 }
 
 # What perf top shows below leaf()
@@ -296,6 +395,12 @@ test_top() {
     [ -z "${callers}" ] || break
     kill -0 ${pid} 2>/dev/null || break
   done
+  kill -INT ${pid} 2>/dev/null || true
+  for _ in $(seq 30)
+  do
+    kill -0 ${pid} 2>/dev/null || break
+    sleep 1
+  done
   kill -KILL ${pid} ${workload_pid} 2>/dev/null || true
   wait 2>/dev/null || true
   workload_pid=""
@@ -307,6 +412,122 @@ test_top() {
     return
   fi
   check "top" "parent leafloop" "${callers}"
+  check "top, line at the end" "1" \
+	"$(grep -c "^\[ perf top: Deferred callchains: [1-9].* samples, .* without record" \
+	     "${log}" || true)"
+}
+
+test_trace_replay() {
+  if ! perf trace record -o "${data}" --call-graph fp,defer -- cat /dev/null \
+	> /dev/null 2> "${log}"
+  then
+    echo "trace record [Skip] no tracepoints"
+    return
+  fi
+  check "trace record" "2 1" "$(attr_bits)"
+  perf trace -i "${data}" -o "${tmpdir}/trace" 2> "${log}"
+  check "trace -i, all system calls have their caller" "yes" \
+	"$(awk '/ cat\/[0-9]+ / { if (call && !frames) bad++; call = 1; frames = 0; next }
+		/\(.*\/.*\)$/ { frames++; all++ }
+		END { print (!bad && all > 10) ? "yes" : bad + 0 " of " all + 0 }' \
+	     "${tmpdir}/trace")"
+}
+
+# A record wakes nobody, and the task computes after its last system call: without a
+# timer its line would come with the next event, which is never.
+test_trace_timer() {
+  local out="${tmpdir}/trace" stop="${tmpdir}/stop" pid line=""
+
+  if ! command -v python3 > /dev/null
+  then
+    echo "trace, timer [Skip] no python3"
+    return
+  fi
+  rm -f "${out}" "${stop}"
+  cat > "${tmpdir}/compute.py" <<EOF
+import os, select, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.1)
+select.select([], [], [], 0.1)
+while True:
+    pass
+EOF
+  python3 "${tmpdir}/compute.py" "${stop}" &
+  workload_pid=$!
+  # Standard error is not buffered, as on a terminal
+  perf trace -p ${workload_pid} --call-graph fp,defer \
+	-e syscalls:sys_enter_clock_nanosleep,syscalls:sys_enter_select \
+	-e syscalls:sys_enter_pselect6 2> "${out}" &
+  pid=$!
+  for _ in $(seq 100)
+  do
+    sleep 1
+    grep -q "nanosleep" "${out}" 2>/dev/null && touch "${stop}"
+    line=$(grep -o "sys_enter_p*select" "${out}" 2>/dev/null || true)
+    [ -z "${line}" ] || break
+    kill -0 ${pid} 2>/dev/null || break
+  done
+  kill -INT ${pid} 2>/dev/null || true
+  wait ${pid} 2>/dev/null || true
+  kill -KILL ${workload_pid} 2>/dev/null || true
+  wait 2>/dev/null || true
+  workload_pid=""
+  if [ ! -e "${stop}" ] && ! grep -q "nanosleep" "${out}"
+  then
+    echo "trace, timer [Skip] can't trace"
+    return
+  fi
+  check "trace, a line does not wait for the next event" "yes" "${line:+yes}"
+}
+
+test_trace() {
+  if ! perf trace -e raw_syscalls:sys_enter --call-graph fp,defer --max-events 3 true \
+	> "${tmpdir}/trace" 2> "${log}"
+  then
+    echo "trace [Skip] no tracepoints"
+    return
+  fi
+  check "trace, line at the end" "1" \
+	"$(grep -c "^\[ perf trace: Deferred callchains: [1-9].* samples, .* without record" \
+	     "${log}" || true)"
+}
+
+# How many user stacks are complete and where the others end, without what is around
+user_stacks() {
+  awk '/[Uu]ser stacks ?: / { on = 1; sub(/.*[Uu]ser stacks ?: /, ""); sub(/ \]$/, ""); print
+			      next }
+       on && /^(#|) +[0-9]+  / { sub(/^# /, ""); print; next }
+       { on = 0 }'
+}
+
+# Each sample is counted once
+user_stacks_sum() {
+  awk 'NR == 1 { nr = $3; sum = $1; next }
+       { sum += $1 }
+       END { if (nr > 0 && sum == nr) print "ok"; else print sum " of " nr }'
+}
+
+test_complete() {
+  local ends cut
+
+  if [ ! -e /dev/unwind_tables ]
+  then
+    echo "user stacks [Skip] this kernel does not tell which ones are complete"
+    return
+  fi
+
+  record --call-graph fp,defer,2 -e task-clock -c 1000000 "${workload[@]}"
+  ends=$(user_stacks < "${log}")
+  check "user stacks, at the end of record" "1" \
+	"$(echo "${ends}" | grep -c "/perf: deeper than the limit of 2 frames$")"
+  check "user stacks, sum" "ok" "$(echo "${ends}" | user_stacks_sum)"
+  check "user stacks, header" "${ends}" \
+	"$(perf report --header-only -i "${data}" 2>/dev/null | user_stacks)"
+  cut=$(echo "${ends}" | awk 'NR == 1 { print $3 - $1 }')
+  check "user stacks, script" "${cut}" \
+	"$(perf script -F tid,complete -i "${data}" 2>/dev/null | grep -c " cut$")"
+  check "user stacks, marked" "${cut}" \
+	"$(perf script -F ip -i "${data}" 2>/dev/null | grep -c " \[cut\]\| \[no user stack\]")"
 }
 
 test_usage() {
@@ -317,7 +538,7 @@ test_usage() {
     if perf record -o /dev/null --call-graph "${mode}" true 2> "${log}" > /dev/null
     then
       failed "--call-graph ${mode}" "accepted"
-    elif ! grep -q "callchain: Deferred callchains need frame pointers" "${log}"
+    elif ! grep -q "callchain: A '.*' callchain can't be deferred: use 'defer' " "${log}"
     then
       failed "--call-graph ${mode}" "no reason given"
     else
@@ -342,6 +563,9 @@ then
   test_missing_support
   test_task
   test_events
+  test_inherit
+  test_overwrite
+  test_switch_output
   test_depth
   test_system_wide
   test_other_cpu
@@ -349,6 +573,11 @@ then
   test_config
   test_pipe
   test_report
+  test_merge
+  test_complete
+  test_trace
+  test_trace_replay
+  test_trace_timer
   test_top
 else
   check_fallback "missing support"

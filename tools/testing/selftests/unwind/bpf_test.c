@@ -1401,7 +1401,7 @@ TEST_F(three, and_as_many_others_as_there_are_places)
 		EXPECT_TRUE(chain_syscall_ok(entry->ips, entry->nr));
 	}
 
-	/* Writes to other files come behind it. */
+	/* Writes to other files come after it. */
 	self->nr = trace_read(self->recs, 2 * ENTRIES + 1);
 	for (i = 0, nr = 0; i < (int)self->nr; i++) {
 		if (self->recs[i].type != 'C' || self->recs[i].cookie != cookie)

@@ -757,7 +757,7 @@ TEST_F(life, signal_delivery_answers_what_the_system_call_asked_for)
 
 /*
  * A request that comes in the callbacks of the first is answered before the
- * registers change as well. What asks behind that is in another context.
+ * registers change as well. What asks after that is in another context.
  */
 TEST_F(life, request_in_the_callbacks_at_signal_delivery_is_answered_there)
 {
@@ -900,7 +900,7 @@ TEST_F(life, request_in_the_middle_of_sigreturn_is_refused)
 	EXPECT_EQ(1, log_count(log, 'C', 1));
 }
 
-/* The same where the registers cannot be restored: SIGSEGV instead. */
+/* A sigreturn that cannot restore the registers ends in SIGSEGV. */
 TEST_F(life, request_in_the_middle_of_a_failing_sigreturn_is_refused)
 {
 	struct sigaction action = { .sa_handler = handler_nothing };
@@ -1332,7 +1332,7 @@ TEST_F(uprobe, hit_answers_before_the_ip_moves)
 }
 
 /* The next instruction, or the copy of this one, is another place. */
-TEST_F(uprobe, request_behind_the_hit_is_in_a_new_context)
+TEST_F(uprobe, request_after_the_hit_is_in_a_new_context)
 {
 	struct log *log = &self->s.log;
 	struct log_entry *r, *late, *c;

@@ -508,7 +508,7 @@ TEST_F(engine, a_work_in_a_cancelled_ones_place_inherits_nothing)
 }
 
 /*
- * The same with the callbacks of 0 and 1 behind it: 3 has its place, and neither
+ * Here the callbacks of 0 and 1 are done already: 3 has the place of 1, and neither
  * what 1 has asked nor what 1 was answered.
  */
 TEST_F(engine, a_work_in_a_served_ones_place_is_served_in_the_same_context)
@@ -863,7 +863,7 @@ TEST_F(engine, failed_allocation_gives_an_empty_trace_once)
 }
 
 /* Not only no second callback: what else asks in this entry is refused. */
-TEST_F(engine, request_behind_a_failed_allocation_is_refused)
+TEST_F(engine, request_after_a_failed_allocation_is_refused)
 {
 	struct log *log = &self->s.log;
 	struct pauser pauser = { };

@@ -198,7 +198,7 @@ static void *ask_main(void *arg)
 	return NULL;
 }
 
-#define TASKS	600
+#define TASKS	150
 
 /*
  * Processes and threads that are asked once and exit, some of them killed: the
@@ -230,7 +230,7 @@ TEST_F_TIMEOUT(stress, fork_and_exit_storm_leaks_no_cache, 600)
 			_exit(0);
 		}
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
-		if (i % 100 == 99) {
+		if (i % 50 == 49) {
 			ASSERT_EQ(0, mod_log(self->s.fd, log));
 			EXPECT_EQ(0, log->overflow);
 			EXPECT_EQ(NULL, log_unpaired(log));
@@ -259,7 +259,7 @@ TEST_F(stress, task_that_is_asked_often_has_one_cache)
 		SKIP(return, "needs /proc/slabinfo with kmalloc-4k");
 	for (i = 0; i < TASKS; i++) {
 		ASSERT_EQ(0, chain_cmd(self->s.fd, "req 3 task"));
-		if (i % 100 == 99) {
+		if (i % 50 == 49) {
 			ASSERT_EQ(0, mod_log(self->s.fd, &self->s.log));
 			EXPECT_EQ(NULL, log_unpaired(&self->s.log));
 			log_free(&self->s.log);

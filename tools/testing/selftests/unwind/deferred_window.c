@@ -127,7 +127,7 @@ TEST_F(window, irq_enable_on_the_way_out_is_refused_in_task_context)
 	EXPECT_STREQ("", check_order(log, my_tid()));
 }
 
-/* The same from an NMI: answered, after the return, with the right frames. */
+/* A request from an NMI there is answered, after the return, with the right frames. */
 TEST_F(window, nmi_at_irq_enable_on_the_way_out_is_answered_in_place)
 {
 	struct log *log = &self->s.log;

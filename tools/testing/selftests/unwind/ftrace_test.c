@@ -48,7 +48,7 @@ static bool slurp(const char *path, char *buf, size_t size)
 	return len >= 0;
 }
 
-/* The number behind @key; @from is where to start looking. */
+/* The number after @key; @from is where to start looking. */
 static bool number_after(const char *from, const char *key, unsigned int *val)
 {
 	const char *pos = from ? strstr(from, key) : NULL;
@@ -713,7 +713,7 @@ TEST_F(irq, in_a_system_call_gets_its_exact_stack)
 	EXPECT_STREQ("", check_pairs(&self->a));
 	EXPECT_EQ(events, count_type(&self->a, fmt.cookie_id));
 	EXPECT_EQ(events, count_flagged(&self->a, fmt.cookie_id, variant->flag));
-	/* Others may have come before it and behind it. */
+	/* Others may have come before it and after it. */
 	for (i = 0; i < events; i++)
 		chains += is_chain(stack_of(&self->a,
 					    cookie_of(&self->a, variant->event, i)));
@@ -977,7 +977,7 @@ TEST_F(ftrace, engine_is_armed_as_long_as_the_option_is_on)
 	EXPECT_STREQ("", switch_off(&s));
 	session_forget(&s);
 
-	/* The same, with the option on when the instance goes. */
+	/* An instance that goes while its option is on counts as well. */
 	ASSERT_EQ(0, mod_cmd(s.fd, "arm"));
 	ASSERT_EQ(0, inst_create(&self->b, 2));
 	ASSERT_EQ(0, inst_remove(&self->b));
@@ -990,7 +990,7 @@ TEST_F_TIMEOUT(ftrace, every_place_serves_an_instance, LONG)
 {
 	static struct inst inst[MAX_WORKS];
 	/* An instance takes seconds under checkers: most places are the module's. */
-	int i, nr, ret = 0, others = need_module() ? 0 : 48;
+	int i, nr, ret = 0, others = need_module() ? 0 : 52;
 	struct session s = { .fd = -1 };
 	uint64_t cookie = 0;
 
@@ -1154,7 +1154,7 @@ TEST_F(pending, snapshot_keeps_the_cookie_and_the_stack_is_in_the_buffer)
 	EXPECT_TRUE(is_chain(stack_of(&self->a, cookie)));
 }
 
-TEST_F(pending, snapshot_behind_the_stack_has_both)
+TEST_F(pending, snapshot_after_the_stack_has_both)
 {
 	if (!inst_has(&self->a, "snapshot"))
 		SKIP(return, "needs snapshots (CONFIG_TRACER_SNAPSHOT)");
@@ -1286,7 +1286,7 @@ TEST_F(ftrace, signal_and_its_return_have_a_stack_each)
 }
 
 /* task_work in the middle of the system call: the same context, one stack. */
-TEST_F(ftrace, event_behind_the_stack_has_only_the_cookie)
+TEST_F(ftrace, event_after_the_stack_has_only_the_cookie)
 {
 	struct io_uring_sqe sqe = { .opcode = IORING_OP_NOP };
 	char *event = "syscalls/sys_enter_io_uring_enter";
@@ -1323,8 +1323,8 @@ TEST_F(ftrace, event_behind_the_stack_has_only_the_cookie)
 /* ------------------------------------------------------------------------ */
 /* Events on the way out						      */
 
-/* The event that comes first behind @time, or NULL. */
-static struct rec *event_behind(struct inst *inst, const char *event, uint64_t time)
+/* The first event after @time, or NULL. */
+static struct rec *event_after(struct inst *inst, const char *event, uint64_t time)
 {
 	int type = event_id(event);
 	size_t i;
@@ -1338,7 +1338,7 @@ static struct rec *event_behind(struct inst *inst, const char *event, uint64_t t
 /*
  * Past the last look at the flags: nothing could answer, so it is in place.
  * Interrupts return to user space too, also to where the system call does: only
- * the next event behind the end of a system call is certainly its own.
+ * the next event after the end of a system call is certainly its own.
  */
 TEST_F(ftrace, event_on_the_way_out_is_recorded_in_place)
 {
@@ -1369,7 +1369,7 @@ TEST_F(ftrace, event_on_the_way_out_is_recorded_in_place)
 	for (i = 0; i < ENTRIES; i++) {
 		end = nth_type(&self->b, event_id(GETPPID_EXIT), i);
 		ASSERT_NE(NULL, end);
-		rec = event_behind(&self->a, event, end->time);
+		rec = event_after(&self->a, event, end->time);
 		ASSERT_NE(NULL, rec);
 		/* Not that of a later system call */
 		EXPECT_NE(last, rec);

@@ -175,7 +175,7 @@ TEST_F(added, tables_whose_memory_overlaps_are_apart)
 	EXPECT_EQ(-ENOENT, remove_table(second.table));
 }
 
-TEST_F(added, unmapping_a_page_behind_leaves_it)
+TEST_F(added, unmapping_a_page_after_leaves_it)
 {
 	ASSERT_EQ(0, area_add(&self->area));
 	ASSERT_EQ(0, munmap(self->area.mem + AREA_SIZE - PAGE, PAGE));

@@ -199,7 +199,7 @@ TEST_F(found, longer_segment_than_the_table_is_accepted)
 	EXPECT_TRUE(is_exact(&image->code));
 }
 
-TEST_F(found, segment_that_ends_behind_its_load_is_cut)
+TEST_F(found, segment_that_ends_after_its_load_is_cut)
 {
 	struct image *image = &self->image;
 

@@ -256,7 +256,7 @@ static int goes_with(struct area *area, bool table, u8 *(*take)(void),
 
 static unsigned long brk_base;
 
-/* Pages behind what malloc() has */
+/* Pages beyond those that malloc() has */
 static u8 *heap_take(void)
 {
 	if (!brk_base) {
@@ -826,7 +826,7 @@ static int cg_write(const char *dir, const char *name, long val)
 	return write_file(cg_file(dir, name), text);
 }
 
-/* The number behind @key in memory.events */
+/* The number after @key in memory.events */
 static long cg_event(const char *dir, const char *key)
 {
 	char line[64], name[32];

@@ -13,7 +13,7 @@ FIXTURE(errors)
 	struct area area;
 };
 
-/* The same errors from PR_ADD_SFRAME and from PR_SFRAME_ADD */
+/* PR_ADD_SFRAME and PR_SFRAME_ADD give equal errors. */
 FIXTURE_VARIANT(errors)
 {
 	bool by_struct;

@@ -303,7 +303,7 @@ TEST_F(rules, register_after_a_signal_frame_is_not_followed)
 }
 
 /* A call as the last instruction: it returns to where the next function is. */
-TEST_F(rules, return_address_behind_the_function_is_the_functions)
+TEST_F(rules, return_address_after_the_function_is_the_functions)
 {
 	struct area *a = &self->area;
 	u64 words[] = { 0, a->code.leaf + 7, a->code.leaf + 7, a->code.leaf + 7, 0 };
@@ -319,7 +319,7 @@ TEST_F(rules, return_address_behind_the_function_is_the_functions)
 }
 
 /* A rule that is not cached leads there: the CFA is on the stack. */
-TEST_F(rules, return_address_behind_a_function_with_a_rare_rule_is_the_functions)
+TEST_F(rules, return_address_after_a_function_with_a_rare_rule_is_the_functions)
 {
 	struct area *a = &self->area;
 	u64 next = a->code.leaf + 7;

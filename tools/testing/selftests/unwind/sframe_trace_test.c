@@ -114,9 +114,10 @@ TEST(end_of_a_walk_has_its_reason)
 	EXPECT_EQ(2, count_reason(words, 2, " end=corrupt"));
 	words[0] = (u64)words + PAGE;
 	EXPECT_EQ(2, count_reason(words, 2, " end=fault"));
-	/* A return address of 0 is the end, one of the kernel is none. */
+	/* A return address of 0 proves nothing without a frame before it. */
 	words[1] = 0;
-	EXPECT_EQ(2, count_reason(words, 1, " end=end"));
+	EXPECT_EQ(2, count_reason(words, 1, " end=no frame"));
+	/* One of the kernel is none. */
 	words[1] = 1ULL << 63;
 	EXPECT_EQ(2, count_reason(words, 1, " end=corrupt"));
 	/* In code whose table cannot be read: though the frame pointer leads on */

@@ -12,7 +12,7 @@
  * probe at POINT is set up for this thread through the test module's session,
  * which is open as file descriptor SESSION; the next hit is in the return from
  * the signal. With "twice" there is another probe in the middle of that. Prints
- * its thread id, the address behind the sigreturn system call, and the address at
+ * its thread id, the address after the sigreturn system call, and the address at
  * which the signal interrupted it.
  */
 #include <signal.h>
@@ -103,7 +103,7 @@ static void handler_rt(int sig, siginfo_t *info, void *uc)
 	set_probe();
 }
 
-/* The frame is behind the argument. */
+/* The frame follows the argument. */
 static void handler_old(int sig, struct sigcontext sc)
 {
 	if (bad)

@@ -474,7 +474,7 @@ TEST_F(dev, file_with_a_writable_mapping_is_open_for_writing)
 	EXPECT_EQ(0, dev_attach(self->fd, &arg));
 }
 
-/* The same for what is in no directory: its descriptor can write. */
+/* A file that is in no directory can be written to by its descriptor. */
 TEST_F(dev, memfd_that_is_open_for_writing)
 {
 	int fd = memfd_create("table", MFD_CLOEXEC);

@@ -502,7 +502,7 @@ bool is_trace(const struct trace *t, const u64 *ips, int nr, bool outermost)
 }
 
 /* ------------------------------------------------------------------------ */
-/* The same stack with and without a table				      */
+/* One stack with and without a table				      */
 
 void plain_table(struct table *t, unsigned int n)
 {

@@ -147,7 +147,7 @@ void table_walk(const struct stack *s, struct trace *t);
 bool is_trace(const struct trace *t, const u64 *ips, int nr, bool outermost);
 
 /* ------------------------------------------------------------------------ */
-/* The same stack with and without a table				      */
+/* One stack with and without a table				      */
 
 /*
  * Of a stack that plain_stack() makes in @mem's code. With plain_table():

@@ -656,6 +656,72 @@ TEST_F(life, vdso_can_have_a_table)
 	stack_end(&s);
 }
 
+/* It can be unmapped as a whole only. 0 if it is not found */
+static size_t vdso_size(unsigned long vdso)
+{
+	unsigned long start, end;
+	size_t size = 0;
+	char line[256];
+	FILE *maps;
+
+	maps = fopen("/proc/self/maps", "r");
+	while (maps && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && start == vdso)
+			size = end - start;
+	}
+	if (maps)
+		fclose(maps);
+	return size;
+}
+
+/* A child that has a page of a file where its vDSO was, and waits */
+static pid_t child_without_vdso(const struct code_file *f, unsigned long vdso)
+{
+	size_t size = vdso_size(vdso);
+	int ready[2];
+	pid_t pid;
+	char c;
+
+	if (pipe(ready))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		/* From here on nothing that could look at a clock */
+		if (munmap((void *)vdso, size) ||
+		    !file_map_at(f->path, vdso, 2 * PAGE, PAGE))
+			_exit(1);
+		if (write(ready[1], "", 1) == 1)
+			pause();
+		_exit(2);
+	}
+	close(ready[1]);
+	if (pid > 0 && read(ready[0], &c, 1) != 1) {
+		waitpid(pid, NULL, 0);
+		pid = -1;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+/* Else a process could have its own rules used for the vDSO of all others. */
+TEST_F(life, file_in_the_place_of_a_vdso_is_a_file)
+{
+	unsigned long vdso = getauxval(AT_SYSINFO_EHDR);
+	struct code_file *f = &self->file;
+	pid_t pid;
+
+	if (!vdso)
+		SKIP(return, "needs a vDSO");
+	pid = child_without_vdso(f, vdso);
+	ASSERT_LT(0, pid);
+	EXPECT_EQ(0, attach_as(self->fd, self->nr, pid, (void *)vdso, &f->st));
+	EXPECT_TRUE(warm(f->mem, 0));
+	/* The table of the one that is left can still be attached. */
+	EXPECT_EQ(0, attach_as(self->fd, self->nr, getpid(), (void *)vdso, NULL));
+	kill(pid, SIGKILL);
+	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+}
+
 /* ------------------------------------------------------------------------ */
 /* Memory of a process							      */
 
@@ -923,6 +989,28 @@ TEST_F(life, added_sframe_table_comes_before_the_table_for_the_file)
 	ASSERT_EQ(0, remove_table((unsigned long)table));
 	EXPECT_TRUE(warm(f->mem, 0));
 	munmap(table, PAGE);
+}
+
+/* What a profiler says of the code is not at the expense of the program. */
+TEST_F(life, memory_with_tables_leaves_room_for_added_sframe_tables)
+{
+	u8 *mem = make_memory();
+	struct area a;
+	int i;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	for (i = 0; i < 4096; i++)
+		ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(),
+					   mem + 2 * i, 1, 0));
+	EXPECT_EQ(-ENOSPC, memory_attach(self->fd, self->nr, getpid(),
+					 mem + 2 * i, 1, 0));
+	ASSERT_TRUE(area_make(&a, 3, true, true));
+	EXPECT_EQ(0, area_add(&a));
+	EXPECT_TRUE(is_exact(&a.code));
+	remove_table(a.table);
+	munmap(a.mem, AREA_SIZE);
+	munmap(mem, CODE_SIZE);
 }
 
 TEST_F(life, memory_with_an_added_sframe_table_is_taken)

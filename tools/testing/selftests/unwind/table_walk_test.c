@@ -4,6 +4,7 @@
  * where rules begin and end, and what perf says of a walk that is complete. The
  * stacks are made up, and their frames known.
  */
+#include <pthread.h>
 #include <sys/auxv.h>
 
 #include "table_lib.h"
@@ -328,7 +329,7 @@ TEST_F(walk, return_address_in_a_register)
 	self->s.words[1] = at(self, AT_OUTER);
 	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
 
-	/* The same without its help: this does not move the SP up. */
+	/* Without the register's help, the SP does not move up. */
 	rule.ra = LOC(CFA_DEREF, 0, 0);
 	self->s.words[0] = at(self, AT_CALLER);
 	ASSERT_TRUE(use_rules(self, rule, rule_cfa(RSP, 16), UNKNOWN));
@@ -358,6 +359,389 @@ TEST_F(walk, stack_pointer_that_does_not_move_up_ends_the_walk_in_a_caller)
 }
 
 /* ------------------------------------------------------------------------ */
+/* CFAs by rbx in callers						      */
+
+/* The rule, with the caller's rbx still there (1) or in memory at CFA - @where */
+static struct unwind_table_rule bx(struct unwind_table_rule rule, u16 where)
+{
+	rule.bx = where;
+	return rule;
+}
+
+/* The frame of the second caller, whose rbx is word 20, and what it leads to */
+static void put_bx_frame(struct _test_data_walk *self)
+{
+	self->s.words[21] = at(self, AT_OUTER);
+}
+
+#define BX_RULE		rule_cfa(RBX, 16)
+#define BX_VALUE	SLOT(20)
+
+TEST_F(walk, cfa_by_rbx_that_is_still_in_its_register)
+{
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 16), 1), bx(rule_cfa(RSP, 24), 1),
+			      BX_RULE));
+	put_bx_frame(self);
+	self->s.regs[RBX] = BX_VALUE;
+	self->s.words[1] = at(self, AT_CALLER);
+	self->s.words[4] = at(self, AT_CALLER_2);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+TEST_F(walk, cfa_by_rbx_that_a_callee_saved)
+{
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 16), 1), bx(rule_cfa(RSP, 24), 24),
+			      BX_RULE));
+	put_bx_frame(self);
+	self->s.words[1] = at(self, AT_CALLER);
+	self->s.words[2] = BX_VALUE;
+	self->s.words[4] = at(self, AT_CALLER_2);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+TEST_F(walk, cfa_by_rbx_that_the_topmost_frame_saved)
+{
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 24), 16), bx(rule_cfa(RSP, 24), 1),
+			      BX_RULE));
+	put_bx_frame(self);
+	self->s.words[1] = BX_VALUE;
+	self->s.words[2] = at(self, AT_CALLER);
+	self->s.words[5] = at(self, AT_CALLER_2);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+
+	/* As after a pop: its slot is below the SP, but still has the value. */
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 8), 24), bx(rule_cfa(RSP, 24), 1),
+			      BX_RULE));
+	self->s.regs[RSP] = SLOT(3);
+	self->s.words[1] = BX_VALUE;
+	self->s.words[3] = at(self, AT_CALLER);
+	self->s.words[6] = at(self, AT_CALLER_2);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+/* What a frame has saved is its caller's, whatever those that it calls have. */
+TEST_F(walk, cfa_by_rbx_that_was_saved_more_than_once)
+{
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 24), 24), bx(rule_cfa(RSP, 32), 16),
+			      BX_RULE));
+	put_bx_frame(self);
+	self->s.regs[RBX] = SLOT(100);
+	self->s.words[0] = SLOT(200);
+	self->s.words[2] = at(self, AT_CALLER);
+	self->s.words[5] = BX_VALUE;
+	self->s.words[6] = at(self, AT_CALLER_2);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+/* Of the first caller; in memory; and with the other values by rbx as well */
+TEST_F(walk, other_rules_by_rbx)
+{
+	struct unwind_table_rule rule = rule_cfa(RBX, 32);
+
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 8), 1), BX_RULE, UNKNOWN));
+	put_bx_frame(self);
+	self->s.regs[RBX] = BX_VALUE;
+	self->s.words[0] = at(self, AT_CALLER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
+
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 8), 1), rule_deref(RBX, 8, -16),
+			      UNKNOWN));
+	self->s.words[21] = SLOT(32);
+	self->s.words[29] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
+
+	rule.ra = LOC(REG_DEREF, RBX, 16);
+	rule.fp = LOC(REG, RBX, 80);
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 8), 1), rule, rule_cfa(RBP, 16)));
+	self->s.words[22] = at(self, AT_CALLER_2);
+	self->s.words[31] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+
+	/* Still, no other register is known. */
+	rule.fp = LOC(REG, R12, 0);
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 8), 1), rule, rule_cfa(RBP, 16)));
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
+}
+
+TEST_F(walk, cfa_by_rbx_of_which_a_rule_on_the_way_says_nothing_ends_the_walk)
+{
+	static const u16 said[][2] = { { 0, 1 }, { 1, 0 }, { 0, 0 } };
+	struct table *t = self->table;
+	unsigned int i;
+
+	put_bx_frame(self);
+	self->s.regs[RBX] = BX_VALUE;
+	self->s.words[1] = at(self, AT_CALLER);
+	self->s.words[4] = at(self, AT_CALLER_2);
+	for (i = 0; i < ARRAY_SIZE(said); i++) {
+		ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 16), said[i][0]),
+				      bx(rule_cfa(RSP, 24), said[i][1]), BX_RULE));
+		EXPECT_TRUE(FRAMES(false, AT_CALLER, AT_CALLER_2)) {
+			TH_LOG("case %u", i);
+		}
+	}
+
+	/* Code without a rule, whose frame pointer leads to the same place */
+	dev_drop(self->fd, self->nr);
+	table_start(t);
+	table_row(t, PAGE, bx(rule_cfa(RSP, 16), 1));
+	table_end(t, 8 * PAGE);
+	table_row(t, 9 * PAGE, BX_RULE);
+	table_row(t, 12 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(t, FILE_PAGES * PAGE);
+	ASSERT_LT(0, file_use(self->fd, t, &self->file));
+	self->s.regs[RBP] = SLOT(3);
+	EXPECT_TRUE(FRAMES(false, AT_CALLER, AT_CALLER_2));
+}
+
+TEST_F(walk, rbx_that_makes_no_sense_ends_the_walk)
+{
+	u64 bad[] = { SLOT(2), SLOT(20) + 4, 0, 16, -16, -8, 1ULL << 63 | SLOT(20),
+		      SLOT(512) };
+	unsigned int i;
+
+	put_bx_frame(self);
+	self->s.words[1] = at(self, AT_CALLER);
+	self->s.words[3] = at(self, AT_OUTER);
+	self->s.words[4] = at(self, AT_CALLER_2);
+	/* The second page of the stack cannot be read. */
+	ASSERT_EQ(0, mprotect(self->s.words + 512, PAGE, PROT_NONE));
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 16), 1),
+				      bx(rule_cfa(RSP, 24), 1), BX_RULE));
+		self->s.regs[RBX] = bad[i];
+		EXPECT_TRUE(FRAMES(false, AT_CALLER, AT_CALLER_2)) {
+			TH_LOG("in its register: %#llx", (unsigned long long)bad[i]);
+		}
+		ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 16), 1),
+				      bx(rule_cfa(RSP, 24), 16), BX_RULE));
+		self->s.regs[RBX] = BX_VALUE;
+		self->s.words[3] = bad[i];
+		EXPECT_TRUE(FRAMES(false, AT_CALLER, AT_CALLER_2)) {
+			TH_LOG("in memory: %#llx", (unsigned long long)bad[i]);
+		}
+	}
+}
+
+/* There is a good value, but a caller has nothing below its SP. */
+TEST_F(walk, rbx_in_a_slot_that_is_none_ends_the_walk)
+{
+	static const u16 slots[] = { 40, 4096, 65528 };
+	unsigned int i;
+
+	put_bx_frame(self);
+	for (i = 0; i < 9; i++)
+		self->s.words[i] = BX_VALUE;
+	self->s.regs[RBX] = BX_VALUE;
+	self->s.words[9] = at(self, AT_CALLER);
+	self->s.words[12] = at(self, AT_CALLER_2);
+	for (i = 0; i < ARRAY_SIZE(slots); i++) {
+		ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 80), 1),
+				      bx(rule_cfa(RSP, 24), slots[i]), BX_RULE));
+		EXPECT_TRUE(FRAMES(false, AT_CALLER, AT_CALLER_2)) {
+			TH_LOG("at CFA - %u", slots[i]);
+		}
+	}
+
+	/* In the topmost frame it counts if it can be read. */
+	self->s.words[9] = at(self, AT_CALLER_2);
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 80), 80), UNKNOWN, BX_RULE));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER_2, AT_OUTER));
+	self->s.regs[RSP] = SLOT(600);
+	self->s.words[100] = SLOT(700);
+	self->s.words[609] = at(self, AT_CALLER_2);
+	self->s.words[701] = at(self, AT_OUTER);
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 80), 510 * 8), UNKNOWN, BX_RULE));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER_2, AT_OUTER));
+	ASSERT_EQ(0, mprotect(self->s.words, PAGE, PROT_NONE));
+	EXPECT_TRUE(FRAMES(false, AT_CALLER_2));
+}
+
+/* @n callers, the last one of them with a CFA by rbx that is in its register */
+static bool bx_walk_of(struct _test_data_walk *self, int n, bool outermost)
+{
+	u64 ips[64];
+	int i;
+
+	memset(self->s.words, 0, 80 * 8);
+	for (i = 0; i < n - 1; i++)
+		self->s.words[i] = at(self, AT_CALLER);
+	self->s.words[i] = at(self, AT_CALLER_2);
+	memcpy(&ips[1], self->s.words, n * 8);
+	ips[0] = at(self, AT_MIDDLE);
+	ips[n + 1] = at(self, AT_OUTER);
+	self->s.words[81] = ips[n + 1];
+	self->s.regs[RBX] = SLOT(80);
+	for (i = 0; i < 2; i++) {
+		table_walk(&self->s, &self->t);
+		if (!is_trace(&self->t, ips, n + 1 + outermost, outermost))
+			return false;
+	}
+	return true;
+}
+
+TEST_F(walk, number_of_frames_to_a_cfa_by_rbx_is_bounded)
+{
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 8), 1), bx(rule_cfa(RSP, 8), 1),
+			      BX_RULE));
+	EXPECT_TRUE(bx_walk_of(self, 1, true));
+	EXPECT_TRUE(bx_walk_of(self, 31, true));
+	EXPECT_TRUE(bx_walk_of(self, 32, true));
+	EXPECT_TRUE(bx_walk_of(self, 33, false));
+	EXPECT_TRUE(bx_walk_of(self, 50, false));
+}
+
+/* Each of them has saved the rbx of its caller, as ld.so does. */
+TEST_F(walk, number_of_cfas_by_rbx_is_bounded)
+{
+	int i;
+
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 8), 1), bx(rule_cfa(RBX, 32), 32),
+			      UNKNOWN));
+	self->s.regs[RBX] = SLOT(4);
+	self->s.words[0] = at(self, AT_CALLER);
+	for (i = 4; i < 32; i += 4) {
+		self->s.words[i] = SLOT(i + 4);
+		self->s.words[i + 3] = at(self, AT_CALLER);
+	}
+	self->s.words[19] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER, AT_CALLER, AT_CALLER, AT_OUTER));
+	self->s.words[19] = at(self, AT_CALLER);
+	self->s.words[23] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(false, AT_CALLER, AT_CALLER, AT_CALLER, AT_CALLER, AT_CALLER));
+}
+
+/* Before it, rbx is followed; what was interrupted had its own, which is not known. */
+TEST_F(walk, rbx_is_not_followed_through_a_signal_frame)
+{
+	struct unwind_table_rule signal = rule_cfa(RSP, 8);
+	struct table *t = self->table;
+
+	signal.flags = UNWIND_TABLE_SIGNAL;
+	table_start(t);
+	table_row(t, PAGE, bx(signal, 1));
+	table_row(t, AT_CALLER, bx(rule_cfa(RSP, 16), 1));
+	table_row(t, 9 * PAGE, BX_RULE);
+	table_row(t, 12 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(t, FILE_PAGES * PAGE);
+	self->nr = file_use(self->fd, t, &self->file);
+	ASSERT_LT(0, self->nr);
+	put_bx_frame(self);
+	self->s.regs[RBX] = BX_VALUE;
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[2] = at(self, AT_CALLER_2);
+	EXPECT_TRUE(FRAMES(false, AT_CALLER, AT_CALLER_2));
+
+	/* The CFA by rbx first */
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 8), 1), BX_RULE, signal));
+	self->s.words[21] = at(self, AT_CALLER_2);
+	self->s.words[22] = at(self, AT_OUTER);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+/* The frames that are gone through once more are not counted twice. */
+TEST_F(walk, frames_up_to_a_cfa_by_rbx_count_once)
+{
+	trace_clear();
+	ASSERT_EQ(0, trace_event("unwind_user_done", true));
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 16), 1), bx(rule_cfa(RSP, 24), 1),
+			      BX_RULE));
+	put_bx_frame(self);
+	self->s.regs[RBX] = BX_VALUE;
+	self->s.words[1] = at(self, AT_CALLER);
+	self->s.words[4] = at(self, AT_CALLER_2);
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+	ASSERT_EQ(0, trace_event("unwind_user_done", false));
+	EXPECT_EQ(2, trace_count_of_task("nr=4 file=3 sframe=0 fp=0 entry=0 signal=0"));
+}
+
+/* A thread that exits on the stack that was made up */
+struct exiting {
+	const struct stack *s;
+	pthread_barrier_t barrier;
+	pid_t tid;
+};
+
+static void *exit_thread(void *arg)
+{
+	struct exiting *e = arg;
+
+	e->tid = my_tid();
+	pthread_barrier_wait(&e->barrier);
+	pthread_barrier_wait(&e->barrier);
+	table_enter(e->s);
+	return NULL;
+}
+
+static bool walk_at_exit(struct stack *s, struct trace *t)
+{
+	struct exiting e = { .s = s };
+	struct perf_event_attr attr;
+	struct up_ring ring;
+	struct up_rec *rec;
+	pthread_t thread;
+	bool ok;
+
+	t->nr = -1;
+	s->regs[RAX] = SYS_exit;
+	pthread_barrier_init(&e.barrier, NULL, 2);
+	if (pthread_create(&thread, NULL, exit_thread, &e))
+		return false;
+	pthread_barrier_wait(&e.barrier);
+	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
+		     tracepoint_id("raw_syscalls", "sys_enter"),
+		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+	attr.exclude_callchain_kernel = 1;
+	/* exit() */
+	ok = !up_open_pages(&ring, &attr, e.tid, -1, -1, 4) &&
+	     !ioctl(ring.fd, PERF_EVENT_IOC_SET_FILTER, "id == 60") && !up_enable(&ring);
+	pthread_barrier_wait(&e.barrier);
+	pthread_join(thread, NULL);
+	s->regs[RAX] = SYS_getppid;
+	if (!ok)
+		return false;
+	up_drain(&ring);
+	rec = up_nth(&ring, UT_RECORD_CALLCHAIN_DEFERRED, 0);
+	if (rec && rec->nr < ARRAY_SIZE(t->ips)) {
+		t->nr = rec->nr;
+		t->outermost = rec->misc & UT_MISC_OUTERMOST;
+		memcpy(t->ips, rec->ips, t->nr * sizeof(*t->ips));
+	}
+	up_close(&ring);
+	return true;
+}
+
+/* There a walk takes no page faults: what is there counts, and nothing waits. */
+TEST_F(walk, rbx_is_followed_without_page_faults)
+{
+	u64 ips[] = { at(self, AT_MIDDLE), at(self, AT_CALLER), at(self, AT_CALLER_2),
+		      at(self, AT_OUTER) };
+	int fd = memfd_create("page", 0);
+
+	/* The first page of the stack has nothing but the slot. */
+	ASSERT_EQ(0, ftruncate(fd, PAGE));
+	ASSERT_EQ(self->s.words, mmap(self->s.words, PAGE, PROT_READ | PROT_WRITE,
+				      MAP_SHARED | MAP_FIXED, fd, 0));
+	close(fd);
+	ASSERT_TRUE(use_rules(self, bx(rule_cfa(RSP, 16), 4096), bx(rule_cfa(RSP, 24), 1),
+			      BX_RULE));
+	self->s.regs[RSP] = SLOT(600);
+	self->s.words[602 - 512] = SLOT(700);
+	self->s.words[601] = ips[1];
+	self->s.words[604] = ips[2];
+	self->s.words[701] = ips[3];
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+	ASSERT_TRUE(walk_at_exit(&self->s, &self->t));
+	EXPECT_TRUE(is_trace(&self->t, ips, 4, true));
+
+	/* It is still in the file, but not mapped. */
+	ASSERT_EQ(0, madvise(self->s.words, PAGE, MADV_DONTNEED));
+	ASSERT_TRUE(walk_at_exit(&self->s, &self->t));
+	EXPECT_TRUE(is_trace(&self->t, ips, 3, false));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+/* ------------------------------------------------------------------------ */
 /* Ends									      */
 
 TEST_F(walk, outermost_frame_is_the_topmost_one)
@@ -376,7 +760,7 @@ TEST_F(walk, return_address_of_0_is_the_end)
 	ASSERT_TRUE(use_rules(self, rule, rule, UNKNOWN));
 	self->s.words[0] = at(self, AT_CALLER);
 	EXPECT_TRUE(FRAMES(true, AT_CALLER));
-	/* The same with a rule that is not an ordinary one */
+	/* A rule that is not an ordinary one ends there, too. */
 	rule.fp = LOC(CFA, 0, 0);
 	ASSERT_TRUE(use_rules(self, rule, rule, UNKNOWN));
 	EXPECT_TRUE(FRAMES(true, AT_CALLER));
@@ -393,6 +777,44 @@ TEST_F(walk, return_address_that_is_none_is_not_complete)
 	rule.fp = LOC(CFA, 0, 0);
 	ASSERT_TRUE(use_rules(self, rule, rule, UNKNOWN));
 	EXPECT_TRUE(FRAMES(false, AT_CALLER));
+}
+
+/* That is how a thread begins, but not in code whose table needs it. */
+TEST_F(walk, frame_pointer_of_0_in_code_with_a_table_is_not_complete)
+{
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_cfa(RBP, 16), UNKNOWN));
+	self->s.regs[RBP] = 0;
+	self->s.words[0] = at(self, AT_CALLER);
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
+}
+
+/* Without a table, 0 tells that a thread begins only if frame pointers led to it. */
+TEST_F(walk, frame_pointer_that_was_not_followed_tells_nothing)
+{
+	self->s.regs[RBP] = 0;
+	EXPECT_TRUE(FRAMES(false));
+	self->s.regs[RBP] = SLOT(10);
+	self->s.words[10] = SLOT(20);
+	self->s.words[11] = 0;
+	EXPECT_TRUE(FRAMES(false));
+
+	/* A frame pointer of 0, then a return address of 0 */
+	self->s.words[11] = at(self, AT_CALLER);
+	self->s.words[10] = 0;
+	EXPECT_TRUE(FRAMES(true, AT_CALLER));
+	self->s.words[10] = SLOT(20);
+	self->s.words[20] = SLOT(30);
+	self->s.words[21] = 0;
+	EXPECT_TRUE(FRAMES(true, AT_CALLER));
+
+	/* A frame by the table for a file, whose rules are not about this code */
+	table_start(self->table);
+	table_row(self->table, PAGE, rule_cfa(RSP, 8));
+	table_end(self->table, 4 * PAGE + 0x100);
+	ASSERT_LT(0, file_use(self->fd, self->table, &self->file));
+	self->s.regs[RBP] = 0;
+	self->s.words[0] = at(self, 5 * PAGE + 0x200);
+	EXPECT_TRUE(FRAMES(false, 5 * PAGE + 0x200));
 }
 
 TEST_F(walk, unknown_code_ends_the_walk)

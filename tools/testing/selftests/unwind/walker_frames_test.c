@@ -281,7 +281,7 @@ TEST_F(walk, bad_return_address_is_not_stored)
 	}
 }
 
-TEST_F(walk, first_address_behind_user_space_is_not_stored)
+TEST_F(walk, first_address_after_user_space_is_not_stored)
 {
 	want(A(stub_plain_ip));
 	want_frames(0, 1);

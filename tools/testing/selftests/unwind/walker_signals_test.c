@@ -381,7 +381,7 @@ TEST_F(walk, trampoline_with_an_endbr_leads_to_the_interrupted_function)
 }
 
 /* A system call within reach of a trampoline's start, and after its end */
-TEST_F(walk, code_behind_a_trampoline_is_ordinary_code)
+TEST_F(walk, code_after_a_trampoline_is_ordinary_code)
 {
 	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_near));
 	want(A(stub_near_ip));

@@ -6,6 +6,7 @@ be tested on any kernel, with exact expectations.
 
 Usage: deferred_callchain_data.py <case> <file>
        deferred_callchain_data.py mangle <file> <seed> <output>
+       deferred_callchain_data.py mangle-summary <file> <seed> <output>
        deferred_callchain_data.py truncate <file> <size> <output>
 """
 
@@ -15,7 +16,12 @@ import sys
 
 MISC_KERNEL = 1
 MISC_USER = 2
+# Of perf inject, in samples
+MISC_MISSING = 1 << 11
+MISC_CUT = 1 << 12
+MISC_OUTERMOST = 1 << 13
 
+RECORD_LOST = 2
 RECORD_COMM = 3
 RECORD_EXIT = 4
 RECORD_SAMPLE = 9
@@ -23,6 +29,8 @@ RECORD_CALLCHAIN_DEFERRED = 22
 RECORD_HEADER_ATTR = 64
 RECORD_FINISHED_ROUND = 68
 RECORD_ID_INDEX = 69
+# Of a perf that is newer than this one
+RECORD_FUTURE = 200
 
 SAMPLE_IP = 1 << 0
 SAMPLE_TID = 1 << 1
@@ -46,7 +54,11 @@ ATTR_DEFER_OUTPUT = 1 << 39
 # CPUs (available, online), description and ID of the CPU
 FEATURES = {3: 'host', 4: '6.12.0', 5: '6.12', 6: 'x86_64', 7: (2, 2), 8: 'cpu', 9: 'id'}
 
+# Of a perf that is newer than this one
+FEATURE_FUTURE = 200
+
 SW_TASK_CLOCK = 1
+SW_PAGE_FAULTS = 2
 SW_DUMMY = 9
 
 # One address per kernel function, and two user stacks
@@ -55,28 +67,35 @@ U1, U2, U3 = 0x401100, 0x401200, 0x401300
 V1, V2 = 0x501100, 0x501200
 
 C1, C2, C3, C4 = 0x300000001, 0x300000002, 0x500000001, 0x700000001
+C5, C6 = 0x700000002, 0x900000001
 
 
 class Data:
     """The events of one file."""
 
-    def __init__(self, endian='<', sample_id_all=True, raw=False, dummy=False, pipe=False):
+    def __init__(self, endian='<', sample_id_all=True, raw=False, dummy=False, pipe=False,
+                 defer=True, config=None, attr_tail=b''):
         self.endian = endian
         self.sample_id_all = sample_id_all
         self.raw = raw
         self.pipe = pipe
+        # What a newer perf has at the end of an attribute
+        self.attr_tail = attr_tail
         self.sample_type = (SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU |
                             SAMPLE_CALLCHAIN | SAMPLE_IDENTIFIER)
         if raw:
             self.sample_type |= SAMPLE_RAW
-        flags = ATTR_DEFER_CALLCHAIN
-        side = ATTR_DEFER_OUTPUT | ATTR_COMM | ATTR_TASK
+        flags = ATTR_DEFER_CALLCHAIN if defer else 0
+        config = SW_TASK_CLOCK if config is None else config
+        side = (ATTR_DEFER_OUTPUT if defer else 0) | ATTR_COMM | ATTR_TASK
+        self.sections = dict(FEATURES)
+        self.summary = b''
         # (config, flags, ids)
         if dummy:
-            self.attrs = [(SW_TASK_CLOCK, flags, [11, 12]), (SW_DUMMY, side, [21, 22])]
+            self.attrs = [(config, flags, [11, 12]), (SW_DUMMY, side, [21, 22])]
             self.side_id = 21
         else:
-            self.attrs = [(SW_TASK_CLOCK, flags | side, [11, 12])]
+            self.attrs = [(config, flags | side, [11, 12])]
             self.side_id = 11
         self.events = []
 
@@ -90,8 +109,9 @@ class Data:
         bits = struct.pack('<Q', flags)
         if self.endian == '>':
             bits = bytes(int(f'{b:08b}'[::-1], 2) for b in bits)
-        head = self.pack('IIQQQQ', 1, 136, config, 1000, self.sample_type, 4)
-        return (head + bits).ljust(136, b'\0')
+        size = 136 + len(self.attr_tail)
+        head = self.pack('IIQQQQ', 1, size, config, 1000, self.sample_type, 4)
+        return (head + bits).ljust(136, b'\0') + self.attr_tail
 
     def event(self, type_, misc, body, size=None):
         """Any event; size lies about it if given."""
@@ -113,12 +133,13 @@ class Data:
         self.event(RECORD_EXIT, 0, self.pack('IIIIQ', tid, tid, tid, tid, time) +
                    self.trailer(tid, time, cpu))
 
-    def sample(self, tid, time, chain, cpu=0, misc=MISC_KERNEL, ip=K1, nr=None):
+    def sample(self, tid, time, chain, cpu=0, misc=MISC_KERNEL, ip=K1, nr=None,
+               raw_size=12):
         body = self.pack('QQIIQIIQ', 11 + cpu, ip, tid, tid, time, cpu, 0,
                          len(chain) if nr is None else nr)
         body += self.pack(f'{len(chain)}Q', *chain)
         if self.raw:
-            body += self.pack('I', 12) + bytes(range(12))
+            body += self.pack('I', raw_size) + bytes(raw_size)
         self.event(RECORD_SAMPLE, misc, body)
 
     def deferred(self, tid, time, cookie, *kernel, cpu=0):
@@ -129,13 +150,24 @@ class Data:
         """A sample in user space that waits for its callchain."""
         self.sample(tid, time, [CONTEXT_USER_DEFERRED, cookie], cpu, MISC_USER, ip)
 
-    def record(self, tid, time, cookie, *ips, cpu=0, nr=None, size=None):
+    def record(self, tid, time, cookie, *ips, cpu=0, nr=None, size=None, misc=0):
         """A deferred callchain."""
         body = self.pack('QQ', cookie, len(ips) if nr is None else nr)
         body += self.pack(f'{len(ips)}Q', *ips) + self.trailer(tid, time, cpu)
         if size is not None:
             body = body[:size - 8]
-        self.event(RECORD_CALLCHAIN_DEFERRED, MISC_USER, body)
+        self.event(RECORD_CALLCHAIN_DEFERRED, MISC_USER | misc, body)
+
+    def add_summary(self, samples, complete, ends=(), missing=0, empty=0, no_file=0, other=0,
+                version=1, flags=2, max_stack=127,
+                    magic=b'PERFUSER'):
+        """The header's summary of user stacks; ends are (count, reason, file)."""
+        body = self.magic(magic) + self.pack('IIIIQQQQQQ', version, flags, max_stack, len(ends), samples, complete,
+                         missing, empty, no_file, other)
+        for count, reason, file in ends:
+            name = file + b'\0' * (8 - len(file) % 8)
+            body += self.pack('QII', count, reason, len(name)) + name
+        self.summary = body
 
     def round(self):
         self.event(RECORD_FINISHED_ROUND, 0, b'')
@@ -149,15 +181,16 @@ class Data:
         self.event(RECORD_ID_INDEX, 0, body)
 
     def write(self, path):
-        data = b''.join(self.events)
+        size = sum(map(len, self.events))
         with open(path, 'wb') as out:
-            out.write(self.pipe_header() if self.pipe else self.file_header(len(data)))
-            out.write(data)
+            out.write(self.pipe_header() if self.pipe else self.file_header(size))
+            out.writelines(self.events)
             if not self.pipe:
                 out.write(self.features(out.tell()))
+                out.write(self.summary)
 
-    def magic(self):
-        return self.pack('Q', struct.unpack('<Q', b'PERFILE2')[0])
+    def magic(self, name=b'PERFILE2'):
+        return self.pack('Q', struct.unpack('<Q', name)[0])
 
     def pipe_header(self):
         head = self.magic() + self.pack('Q', 16)
@@ -175,17 +208,22 @@ class Data:
             ids += self.pack(f'{len(attr_ids)}Q', *attr_ids)
         attrs_at = 104 + len(ids)
         data_at = attrs_at + len(attrs)
-        features = sum(1 << number for number in FEATURES)
-        return (self.magic() + self.pack('QQQQQQQQQ', 104, 136 + 16, attrs_at, len(attrs),
-                                         data_at, data_size, 0, 0, features) +
-                self.pack('QQQ', 0, 0, 0) + ids + attrs)
+        features = sum(1 << number for number in self.sections)
+        summary = (data_at + data_size + len(self.features(0)), len(self.summary))
+        words = [features >> bit & (1 << 64) - 1 for bit in range(0, 256, 64)]
+        attr_size = 136 + len(self.attr_tail) + 16
+        return (self.magic() + self.pack('QQQQQQQQ', 104, attr_size, attrs_at, len(attrs),
+                                         data_at, data_size, *summary) +
+                self.pack('QQQQ', *words) + ids + attrs)
 
     def features(self, at):
         index = b''
         bodies = b''
-        at += 16 * len(FEATURES)
-        for value in FEATURES.values():
-            if isinstance(value, str):
+        at += 16 * len(self.sections)
+        for _, value in sorted(self.sections.items()):
+            if isinstance(value, bytes):
+                body = value
+            elif isinstance(value, str):
                 text = value.encode() + b'\0'
                 body = self.pack('I', 64) + text.ljust(64, b'\0')
             else:
@@ -234,6 +272,43 @@ def missing():
     # Still in the kernel at the end
     data.deferred(20, 150, C4, K1, K2)
     data.user_hit(20, 160, C4, V1)
+    return data
+
+
+def some_lost(samples, lost, overflow=False):
+    """Of many samples, some have lost their record."""
+    data = Data(dummy=True)
+    data.comm(10, 'ten')
+    for i in range(samples):
+        data.deferred(10, 100 + 10 * i, C1 + (i << 33), K1)
+        if i >= lost:
+            data.record(10, 105 + 10 * i, C1 + (i << 33), U1, U2)
+    if overflow:
+        data.event(RECORD_LOST, 0, data.pack('QQ', data.side_id, lost) +
+                   data.trailer(10, 200 + 10 * samples, 0))
+    return data
+
+
+def blocked():
+    """Nothing is lost, but the task does not return."""
+    data = Data(dummy=True)
+    data.comm(10, 'ten')
+    data.deferred(10, 100, C1, K1)
+    return data
+
+
+def late(big=0):
+    """In a pipe, a record that comes seconds later, or after very much else."""
+    data = Data(dummy=True, pipe=True, raw=bool(big))
+    data.comm(10, 'ten')
+    data.comm(20, 'twenty')
+    data.deferred(10, 100, C1, K1)
+    data.sample(20, 2000000000, [CONTEXT_KERNEL, K1, CONTEXT_USER, V1])
+    data.sample(20, 3000000000, [CONTEXT_KERNEL, K2, CONTEXT_USER, V1], raw_size=65004)
+    # All the same, so that they don't take memory here
+    data.events += data.events[-1:] * big
+    data.record(10, 4000000000, C1, U1, U2)
+    data.sample(20, 5000000000, [CONTEXT_KERNEL, K1, CONTEXT_USER, V2])
     return data
 
 
@@ -314,18 +389,111 @@ def one_cpu():
     return data
 
 
+def cut(data):
+    """User callchains that reach the outermost frame, and others."""
+    data.comm(10, 'ten')
+    data.comm(20, 'twenty')
+    # Nothing has been seen to be complete yet
+    data.deferred(10, 100, C1, K1)
+    data.record(10, 110, C1, U1, U2)
+    data.user_hit(10, 120, C2, U1)
+    data.record(10, 130, C2, U1, U2, U3, misc=MISC_OUTERMOST)
+    data.deferred(10, 140, C3, K1, K2)
+    data.record(10, 150, C3, U1, U2)
+    # In the sample: all that the task had been unwound to, or walked in place
+    data.sample(10, 160, [CONTEXT_KERNEL, K1, CONTEXT_USER, U1, U2],
+                misc=MISC_KERNEL | MISC_OUTERMOST)
+    data.sample(10, 170, [CONTEXT_KERNEL, K1, CONTEXT_USER, U1])
+    # No record, or nothing in it
+    data.user_hit(20, 180, C4, V1)
+    data.deferred(20, 190, C5, K1)
+    data.deferred(10, 200, C6, K2)
+    data.record(10, 210, C6)
+    return data
+
+
+def cut_known():
+    """The header says that the kernel tells, and this perf does not know all of it."""
+    data = Data(dummy=True)
+    data.sections[FEATURE_FUTURE] = b'future!\0'
+    data.add_summary(1001, 1000 - 16, missing=2, empty=1, no_file=3, other=4,
+                 ends=[(5, 0, b'/lib/\x1b[2Jlibfoo.so'), (2, 1, b'/bin/bar')])
+    return cut(data)
+
+
+def bad_summary(complete=10, **kwargs):
+    """One that is not valid, after others that are."""
+    data = Data(dummy=True)
+    data.add_summary(10, complete, **kwargs)
+    return merge(data)
+
+
+def deep(data, depth=127, defer=True):
+    """Both parts of a callchain are long, by default as long as they can be."""
+    kernel = [K1 + 16 * i for i in range(depth)]
+    user = [U1 + 16 * i for i in range(depth)]
+    data.comm(10, 'ten')
+    if defer:
+        data.deferred(10, 100, C1, *kernel)
+        data.record(10, 110, C1, *user)
+    else:
+        data.sample(10, 100, [CONTEXT_KERNEL, *kernel, CONTEXT_USER, *user])
+    return data
+
+
+def newer(tail=bytes(16), **kwargs):
+    """Recorded by a perf with longer attributes and other events of its own."""
+    data = Data(dummy=True, attr_tail=tail, **kwargs)
+    data.event(RECORD_FUTURE, 0, bytes(24))
+    return merge(data)
+
+
+def other_bits():
+    """Bits of header.misc that mean nothing in samples of ordinary events."""
+    data = Data(defer=False)
+    data.comm(10, 'ten')
+    for time, misc in (100, MISC_OUTERMOST), (110, MISC_CUT), (120, MISC_MISSING):
+        data.sample(10, time, [CONTEXT_KERNEL, K1, CONTEXT_USER, U1], misc=MISC_KERNEL | misc)
+    return data
+
+
 CASES = {
     'merge': lambda: merge(Data(dummy=True)),
     'merge-one-event': lambda: merge(Data()),
     'merge-pipe': lambda: merge(Data(dummy=True, pipe=True)),
     'merge-raw': lambda: merge(Data(raw=True)),
     'merge-big-endian': lambda: merge(Data(endian='>', raw=True)),
+    'page-faults': lambda: merge(Data(dummy=True, config=SW_PAGE_FAULTS)),
+    'page-faults-cut': lambda: cut(Data(dummy=True, config=SW_PAGE_FAULTS)),
     'missing': missing,
+    'lost-2': lambda: some_lost(100, 2, overflow=True),
+    'few-lost': lambda: some_lost(300, 2),
+    'blocked': blocked,
+    'late': late,
+    'late-big': lambda: late(big=4500),
     'mismatch': mismatch,
     'order': order,
     'invalid': invalid,
     'no-id-all': no_id_all,
     'one-cpu': one_cpu,
+    'cut': lambda: cut(Data(dummy=True)),
+    'cut-pipe': lambda: cut(Data(dummy=True, pipe=True)),
+    'cut-big-endian': lambda: cut(Data(endian='>')),
+    'cut-known': cut_known,
+    'bad-sum': lambda: bad_summary(missing=1),
+    'bad-sum-low': lambda: bad_summary(complete=9),
+    'bad-magic': lambda: bad_summary(magic=b'tp_event'),
+    'bad-version': lambda: bad_summary(version=2),
+    'bad-flags': lambda: bad_summary(flags=6),
+    'newer': newer,
+    'newer-pipe': lambda: newer(pipe=True),
+    'newer-big-endian': lambda: newer(endian='>'),
+    'newer-big-endian-pipe': lambda: newer(endian='>', pipe=True),
+    'newer-unknown': lambda: newer(tail=bytes(15) + b'\1'),
+    'newer-unknown-pipe': lambda: newer(tail=bytes(15) + b'\1', pipe=True),
+    'other-bits': other_bits,
+    'deep': lambda: deep(Data(dummy=True)),
+    'deep-in-place': lambda: deep(Data(defer=False), depth=60, defer=False),
 }
 
 
@@ -362,9 +530,24 @@ def mangle(path, seed, out):
         file.write(data)
 
 
+def mangle_summary(path, seed, out):
+    """Change some bytes of the summary of user stacks, or of where it is."""
+    rand = random.Random(seed)
+    with open(path, 'rb') as file:
+        data = bytearray(file.read())
+    start, size = struct.unpack_from('<QQ', data, 56)
+    for _ in range(rand.randint(1, 4)):
+        at = rand.choice([rand.randrange(start, start + size), rand.randrange(56, 72)])
+        data[at] = rand.choice([0, 1, 0x7f, 0xff, rand.randrange(256)])
+    with open(out, 'wb') as file:
+        file.write(data)
+
+
 def main(args):
     if len(args) == 4 and args[0] == 'mangle':
         mangle(args[1], int(args[2]), args[3])
+    elif len(args) == 4 and args[0] == 'mangle-summary':
+        mangle_summary(args[1], int(args[2]), args[3])
     elif len(args) == 4 and args[0] == 'truncate':
         with open(args[1], 'rb') as file, open(args[3], 'wb') as out:
             out.write(file.read(int(args[2])))

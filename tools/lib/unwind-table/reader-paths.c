@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Programs and libraries by their names, where no process says which file it has
+ * mapped: what the keeper's reader needs to walk through directories. Nothing is
+ * opened before it is known to be a regular file or a directory, and nothing is
+ * entered that is mounted there.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <linux/openat2.h>
+
+#include "reader-paths.h"
+
+/* So many entries are looked at for one question, which has to end in time. */
+#define MAX_ENTRIES	256
+
+int reader_open_path(const struct reader_page *page)
+{
+	struct open_how how = {
+		.flags		= O_PATH | O_CLOEXEC,
+		.resolve	= RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+				  RESOLVE_NO_XDEV,
+	};
+	int directory, fd;
+
+	directory = open(page->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (directory < 0)
+		return -errno;
+	fd = syscall(SYS_openat2, directory, page->path[0] ? page->path : ".",
+		     &how, sizeof(how));
+	if (fd < 0)
+		fd = -errno;
+	close(directory);
+	return fd;
+}
+
+int reader_check_program(int fd)
+{
+	Elf64_Ehdr header;
+	ssize_t len;
+
+	len = pread(fd, &header, sizeof(header), 0);
+	if (len < 0)
+		return -errno;
+	if (len != sizeof(header) ||
+	    memcmp(header.e_ident, ELFMAG, SELFMAG) ||
+	    header.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    header.e_ident[EI_DATA] != ELFDATA2LSB ||
+	    header.e_machine != EM_X86_64 ||
+	    (header.e_type != ET_EXEC && header.e_type != ET_DYN))
+		return -ENOEXEC;
+	return 0;
+}
+
+/*
+ * 'd': a directory; 'f': a file that may be a program or a library, which nearly all
+ * tell by their mode or name; 0: anything else. What is mounted there is on another
+ * device.
+ */
+static char kind_of(int directory, const struct dirent *entry, __u64 dev)
+{
+	struct stat st;
+
+	if (entry->d_type != DT_REG && entry->d_type != DT_DIR &&
+	    entry->d_type != DT_UNKNOWN)
+		return 0;
+	if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+		return 0;
+	if (fstatat(directory, entry->d_name, &st,
+		    AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) || st.st_dev != dev)
+		return 0;
+	if (S_ISDIR(st.st_mode))
+		return 'd';
+	if (S_ISREG(st.st_mode) && st.st_size >= (off_t)sizeof(Elf64_Ehdr) &&
+	    ((st.st_mode & 0111) || strstr(entry->d_name, ".so")))
+		return 'f';
+	return 0;
+}
+
+static void add_name(struct reader_page *page, char kind, const char *name)
+{
+	size_t len = strlen(name) + 1;
+
+	page->names[page->names_len] = kind;
+	memcpy(&page->names[page->names_len + 1], name, len);
+	page->names_len += 1 + len;
+}
+
+int reader_list_directory(struct reader_page *page, int directory)
+{
+	const size_t largest = sizeof(((struct dirent *)0)->d_name) + 1;
+	struct dirent *entry;
+	int i, fd, error = 0;
+	char kind;
+	DIR *dir;
+
+	fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	dir = fdopendir(fd);
+	if (!dir) {
+		error = -errno;
+		close(fd);
+		return error;
+	}
+	if (page->position)
+		seekdir(dir, page->position);
+	for (i = 0; i < MAX_ENTRIES &&
+	     page->names_len + largest <= sizeof(page->names); i++) {
+		errno = 0;
+		entry = readdir(dir);
+		if (!entry) {
+			error = -errno;
+			page->end = true;
+			break;
+		}
+		kind = kind_of(fd, entry, page->mappings[0].dev);
+		if (kind)
+			add_name(page, kind, entry->d_name);
+		page->position = telldir(dir);
+	}
+	closedir(dir);
+	return error;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __UNWIND_READER_PATHS_H
+#define __UNWIND_READER_PATHS_H
+
+#include "keeper-reader.h"
+
+/*
+ * The reader's questions about page->path below page->directory. Symbolic links are
+ * not followed, and other file systems not entered.
+ */
+
+/* A descriptor that is not open for reading yet, or a negative errno */
+int reader_open_path(const struct reader_page *page);
+
+/* -ENOEXEC: no executable or shared library of this machine */
+int reader_check_program(int fd);
+
+/* What there may be of interest in a directory, after page->position */
+int reader_list_directory(struct reader_page *page, int directory);
+
+#endif /* __UNWIND_READER_PATHS_H */

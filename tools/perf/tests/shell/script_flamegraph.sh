@@ -1,0 +1,89 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# perf script report flamegraph
+
+set -e
+
+libdir="$(cd "$(dirname "$0")/lib" && pwd)"
+script="${PERF_EXEC_PATH:-$(perf --exec-path)}/scripts/python/flamegraph.py"
+
+if ! command -v python3 > /dev/null || [ ! -e "${script}" ] ||
+   ! perf check feature -q libpython 2> /dev/null
+then
+  echo "[Skip] no python3, no flamegraph.py or no Python in perf"
+  exit 2
+fi
+
+tmpdir=$(mktemp -d /tmp/__perf_test.flamegraph.XXXXX)
+log="${tmpdir}/log"
+
+cleanup() {
+  rm -rf "${tmpdir}"
+  trap - EXIT TERM INT
+}
+
+trap_cleanup() {
+  echo "Unexpected signal in ${FUNCNAME[1]}"
+  cleanup
+  exit 1
+}
+trap trap_cleanup EXIT TERM INT
+
+failed() {
+  echo "perf script report flamegraph [Failed] $1"
+  tail -n 20 "${log}"
+  cleanup
+  exit 1
+}
+
+mkdir "${tmpdir}/empty" "${tmpdir}/bin"
+cd "${tmpdir}/empty"
+
+# A command whose name would end the page's script; a sample in the kernel and one
+# in user space
+PYTHONDONTWRITEBYTECODE=1 python3 - "${libdir}" "${tmpdir}/some.data" << 'EOF'
+import sys
+sys.path.insert(0, sys.argv[1])
+from deferred_callchain_data import *
+data = Data()
+data.comm(10, '</script><!--')
+data.sample(10, 100, [CONTEXT_KERNEL, K1, CONTEXT_USER, U1, U2])
+data.sample(10, 110, [CONTEXT_USER, U1, U2], misc=MISC_USER, ip=U1)
+data.write(sys.argv[2])
+EOF
+echo '<script>[/** @flamegraph_json **/]; [/** @options_json **/]</script>' > "${tmpdir}/template"
+
+# There is no perf.data where it runs: all comes from the file that is named.
+perf script report flamegraph -i "${tmpdir}/some.data" -f json -o "${tmpdir}/json" \
+  > "${log}" 2>&1 || failed "exit status $?"
+want='all/root: </script><!-- (10)/: [unknown]/: [unknown]/ 1: [unknown]/kernel 1'
+got=$(python3 -c '
+import json, sys
+def line(node):
+    text = node["n"] + "/" + node["l"] + (" %d" % node["v"] if node["v"] else "")
+    return ": ".join([text] + [line(child) for child in node["c"]])
+print(line(json.load(open(sys.argv[1]))))' "${tmpdir}/json")
+[ "${got}" = "${want}" ] || failed "stacks: ${got}"
+
+for args in "-i ${tmpdir}/some.data" "-i${tmpdir}/some.data" "--input=${tmpdir}/some.data" \
+            "--input ${tmpdir}/some.data"
+do
+  rm -f "${tmpdir}/page"
+  # shellcheck disable=SC2086 # several arguments
+  perf script report flamegraph ${args} --template "${tmpdir}/template" -o "${tmpdir}/page" \
+    > "${log}" 2>&1 || failed "${args}: exit status $?"
+  grep -q '# hostname : host\\n' "${tmpdir}/page" || failed "${args}: no header of the file"
+done
+[ "$(grep -o '</script' "${tmpdir}/page" | wc -l)" -eq 1 ] || failed "a name ends the script"
+[ "$(grep -c '<!--' "${tmpdir}/page")" -eq 0 ] || failed "a name begins a comment"
+
+# Where perf has another name, and no perf is in PATH
+cp "$(command -v perf)" "${tmpdir}/bin/other"
+rm "${tmpdir}/page"
+PATH=/usr/bin:/bin "${tmpdir}/bin/other" script -i "${tmpdir}/some.data" -s "${script}" -- \
+  -i "${tmpdir}/some.data" --template "${tmpdir}/template" -o "${tmpdir}/page" \
+  > "${log}" 2>&1 || failed "another name: exit status $?"
+grep -q '# hostname : host\\n' "${tmpdir}/page" || failed "another name: no header of the file"
+
+echo "perf script report flamegraph [Success]"
+cleanup

@@ -1,0 +1,75 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# perf script report gecko
+
+set -e
+
+libdir="$(cd "$(dirname "$0")/lib" && pwd)"
+script="${PERF_EXEC_PATH:-$(perf --exec-path)}/scripts/python/gecko.py"
+
+if ! command -v python3 > /dev/null || [ ! -e "${script}" ] ||
+   ! perf check feature -q libpython 2> /dev/null
+then
+  echo "[Skip] no python3, no gecko.py or no Python in perf"
+  exit 2
+fi
+
+tmpdir=$(mktemp -d /tmp/__perf_test.gecko.XXXXX)
+log="${tmpdir}/log"
+
+cleanup() {
+  rm -rf "${tmpdir}"
+  trap - EXIT TERM INT
+}
+
+trap_cleanup() {
+  echo "Unexpected signal in ${FUNCNAME[1]}"
+  cleanup
+  exit 1
+}
+trap trap_cleanup EXIT TERM INT
+
+failed() {
+  echo "perf script report gecko [Failed] $1"
+  tail -n 20 "${log}"
+  cleanup
+  exit 1
+}
+
+mkdir "${tmpdir}/empty"
+cd "${tmpdir}/empty"
+
+# Nothing of these stacks has a name: they are as deep as they were recorded.
+PYTHONDONTWRITEBYTECODE=1 python3 - "${libdir}" "${tmpdir}/some.data" << 'EOF'
+import sys
+sys.path.insert(0, sys.argv[1])
+from deferred_callchain_data import *
+data = Data()
+data.comm(10, 'ten')
+data.sample(10, 100, [CONTEXT_KERNEL, K1, CONTEXT_USER, U1, U2])
+data.sample(10, 110, [CONTEXT_USER, U1, U2], misc=MISC_USER, ip=U1)
+data.write(sys.argv[2])
+EOF
+
+# There is no perf.data where it runs: all comes from the file that is named.
+for args in "-i ${tmpdir}/some.data" "-i${tmpdir}/some.data" "--input=${tmpdir}/some.data" \
+            "--input ${tmpdir}/some.data"
+do
+  rm -f "${tmpdir}/json"
+  # shellcheck disable=SC2086 # several arguments
+  perf script report gecko ${args} --save-only="${tmpdir}/json" > "${log}" 2>&1 ||
+    failed "${args}: exit status $?"
+  got=$(python3 -c '
+import json, sys
+for thread in json.load(open(sys.argv[1]))["threads"]:
+    for stack, _, _ in thread["samples"]["data"]:
+        depth = 0
+        while stack is not None:
+            depth += 1
+            stack = thread["stackTable"]["data"][stack][0]
+        print(thread["name"], depth)' "${tmpdir}/json" 2>> "${log}")
+  [ "${got}" = "$(printf 'ten 3\nten 2')" ] || failed "${args}: stacks ${got}"
+done
+
+echo "perf script report gecko [Success]"
+cleanup
