@@ -6,7 +6,7 @@
  * being what one sample left in the ring buffer, its share of records included.
  *
  * Modes: off, fp (in place), defer, dwarf (8192 bytes of stack); with -burst
- * behind the last two, SAMPLES events without the kernel's part of the
+ * after the last two, SAMPLES events without the kernel's part of the
  * callchain share each entry and a buffer. Besides these, each of depth 0: fork,
  * exec (both with what it takes to wait for the child), mmap.
  */

@@ -410,6 +410,7 @@ static void map_part(u64 addr, u64 len, int prot, u64 off)
 	(void)*mem;
 }
 
+/* The loader has looked at the headers of a library before anybody calls it. */
 static void map_libraries(void)
 {
 	unsigned long i;
@@ -420,6 +421,7 @@ static void map_libraries(void)
 		map_part(addr, text_off, PROT_READ, 0);
 		map_part(addr + text_off, file_len - text_off,
 			 PROT_READ | PROT_EXEC, text_off);
+		*(volatile const u8 *)addr;
 	}
 }
 
@@ -486,7 +488,7 @@ static void make_chain(int depth, unsigned long first_site)
 		chain[i].site = site_at(first_site + i);
 		chain[i].callee = i + 1 < depth ?
 				  function_at(first_site + i + 1) : (u64)leaf;
-		/* Behind a call of three bytes */
+		/* After a call of three bytes */
 		returns[i] = chain[i].site + 3;
 	}
 }
@@ -543,7 +545,7 @@ static u64 ring_word(u64 at)
 	return *(u64 *)((u8 *)ring + ring->data_offset + at % ring->data_size);
 }
 
-/* There must be one record, with all frames of the chain behind the leaf. */
+/* There must be one record, with all frames of the chain after the leaf. */
 static void check_record(int depth)
 {
 	u64 at, head = ring->data_head;

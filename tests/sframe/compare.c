@@ -460,7 +460,7 @@ static u64 uleb(const u8 **p)
  */
 static bool has_args_size(const u8 *p, const u8 *end)
 {
-	/* LEB128 operands of each operation; 9 is a block behind one of them */
+	/* LEB128 operands of each operation; 9 is a block after one of them */
 	static const u8 operands[0x40] = {
 		[DW_CFA_offset_extended] = 2, [DW_CFA_restore_extended] = 1,
 		[DW_CFA_undefined] = 1, [DW_CFA_same_value] = 1,

@@ -19,7 +19,7 @@
 
 struct params {
 	u32 ip;			/* offset in the text */
-	u8 behind;		/* 1: text is behind the table; 2: anywhere */
+	u8 behind;		/* 1: text is after the table; 2: anywhere */
 	u8 claim;		/* end of the table, less what there is */
 	u16 budget;
 };
@@ -134,7 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return -1;
 	memcpy(&params, data, sizeof(params));
 	size -= sizeof(params);
-	/* Of its own size, so that ASan sees what is read behind it */
+	/* Of its own size, so that ASan sees what is read after its end */
 	copy = malloc(size);
 	memcpy(copy, data + sizeof(params), size);
 

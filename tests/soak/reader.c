@@ -292,7 +292,7 @@ static void take(const struct perf_event_header *header)
 		counts[LOST] += ((const struct lost *)header)->lost;
 		break;
 	case PERF_RECORD_EXIT:
-		/* Long behind anything that it was asked in its life */
+		/* Long after anything that it was asked in its life */
 		seen(task->tid, task->time + 2 * CLOCK_SLACK);
 		break;
 	}
@@ -374,7 +374,7 @@ static int event(uint32_t type, uint64_t config, uint64_t period, uint64_t bits)
 		attr.task = 1;
 	else if (!bits)
 		attr.exclude_callchain_user = attr.exclude_kernel = 1;
-	/* Bits that have no names in this C library's headers, behind read_format */
+	/* Bits that have no names in this C library's headers, after read_format */
 	memcpy(&flags, (char *)&attr + FLAGS, sizeof(flags));
 	flags |= bits;
 	memcpy((char *)&attr + FLAGS, &flags, sizeof(flags));
@@ -476,7 +476,7 @@ int main(int argc, char **argv)
 	}
 	drain_for(SETTLE);
 	switch_event(witness, PERF_EVENT_IOC_DISABLE);
-	/* What was behind the last it has seen is in a buffer by then. */
+	/* What came after the last one that it has seen is in a buffer by then. */
 	drain_for(0.5);
 	switch_event(holder, PERF_EVENT_IOC_DISABLE);
 	drain_for(0);

@@ -21,6 +21,16 @@ static long enter(long nr, const void *a0, void *a1)
 	return ret;
 }
 
+/* As a C++ compiler would name work::spin(int) */
+__attribute__((noinline)) void spin(int n) __asm__("_ZN4work4spinEi");
+void spin(int n)
+{
+	volatile int i;
+
+	for (i = 0; i < n; i++)
+		;
+}
+
 __attribute__((noinline)) void inner(const char *what, int n)
 {
 	struct timespec pause = { .tv_nsec = 20000000 };
@@ -30,7 +40,8 @@ __attribute__((noinline)) void inner(const char *what, int n)
 	if (!strcmp(what, "spins")) {
 		while (time(NULL) < end)
 			for (i = 0; i < 1000000; i++)
-				;
+				if (i == 500000)
+					spin(500000);
 	} else while (n--) {
 		if (!strcmp(what, "sleeps"))
 			enter(SYS_nanosleep, &pause, NULL);

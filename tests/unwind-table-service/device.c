@@ -24,6 +24,7 @@
 #include "unwind-table.h"
 
 #define MAX_TABLES	4096
+#define MAX_MEMORY	256
 
 /* Parent and child see the same. One call is open at a time. */
 static struct state {
@@ -39,12 +40,19 @@ static struct state {
 		struct timespec mtime;
 		char name[256];
 	} tables[MAX_TABLES];
+	/* Ranges of anonymous memory; they stay when their process has ended. */
+	unsigned int nr_memory;
+	struct {
+		pid_t pid;
+		__u64 address;
+		__u64 len;
+	} memory[MAX_MEMORY];
 } *state;
 
 static void show(void)
 {
 	const char *path = getenv("UNWIND_TABLES_STATE");
-	unsigned int tables = 0, attached = 0;
+	unsigned int tables = 0, attached = state->nr_memory;
 	char name[512], temporary[520];
 	size_t bytes = 0;
 	FILE *out;
@@ -173,17 +181,54 @@ static int open_mapped(pid_t pid, __u64 address, char *name, size_t size)
 	return fd;
 }
 
+static int attach_memory(pid_t pid, const struct unwind_table_attach *arg)
+{
+	struct procmap_query query = {
+		.size		= sizeof(query),
+		.query_flags	= PROCMAP_QUERY_VMA_EXECUTABLE,
+		.query_addr	= arg->address,
+	};
+	char path[128];
+	unsigned int i;
+	int maps, ret;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	maps = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	if (maps < 0)
+		return -ESRCH;
+	ret = syscall(SYS_ioctl, maps, PROCMAP_QUERY, &query);
+	close(maps);
+	if (ret)
+		return -EFAULT;
+	if (query.inode || arg->address + arg->len > query.vma_end)
+		return -EINVAL;
+	for (i = 0; i < state->nr_memory; i++)
+		if (state->memory[i].pid == pid &&
+		    state->memory[i].address < arg->address + arg->len &&
+		    arg->address < state->memory[i].address + state->memory[i].len)
+			return -EEXIST;
+	if (i == MAX_MEMORY)
+		return -ENOSPC;
+	state->memory[i].pid = pid;
+	state->memory[i].address = arg->address;
+	state->memory[i].len = arg->len;
+	state->nr_memory++;
+	return 0;
+}
+
 static int attach(const struct unwind_table_attach *arg)
 {
 	struct stat st = { };
 	char name[4096] = "";
 	int fd, i;
 
-	if (arg->size != sizeof(*arg) || arg->flags || arg->reserved || arg->len)
+	if (arg->size != sizeof(*arg) || arg->flags || arg->reserved)
 		return -EINVAL;
 	if (arg->table >= MAX_TABLES || !state->tables[arg->table].used)
 		return -ENOENT;
 	state->attaches++;
+	if (arg->len)
+		return attach_memory(pid_of(arg->pidfd), arg);
 	fd = open_mapped(pid_of(arg->pidfd), arg->address, name, sizeof(name));
 	if (fd < 0 && fd != -ENODATA)
 		return fd == -1 ? -EIO : fd;

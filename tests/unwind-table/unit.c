@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * unit FILE... - what the golden tables do not show: each refusal of
- * unwind_table_check(), errors and limits, and that all ways to a table give the
- * same one, for each FILE as well. Prints TAP.
+ * unwind_table_check(), errors and limits, trampolines, and that all ways to a
+ * table give the same one, for each FILE as well. Prints TAP.
  */
 
 #define _GNU_SOURCE
@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "elf_build.h"
+#include "trampolines.h"
 #include "unwind-table.h"
 
 static unsigned int nr_tests, nr_failed;
@@ -135,8 +136,10 @@ static void check_places(void)
 
 static void check_rules(void)
 {
-	REFUSES(rules[3].reserved, 1, "reserved field of a rule");
-	REFUSES(rules[0].reserved, 1, "reserved field of a rule");
+	REFUSES(rules[0].bx, 1, "rule without a caller that has places");
+	REFUSES(rules[3].bx, 2, "rbx at such a place");
+	REFUSES(rules[3].bx, 8, "rbx at such a place");
+	REFUSES(rules[3].bx, 20, "rbx at such a place");
 	REFUSES(rules[3].kind, UNWIND_TABLE_CALLER + 1, "rule of an unknown kind");
 	REFUSES(rules[3].flags, 4, "unknown flag of a rule");
 	REFUSES(rules[0].flags, 1, "rule without a caller that has places");
@@ -574,6 +577,131 @@ static void truncated(const char *name, const char *dir)
 	free(image);
 }
 
+/*
+ * Trampolines as interpreters make them. @cfas has where the CFA is at each byte of
+ * the code, from the stack pointer.
+ */
+static const struct {
+	const char	*name;
+	const char	*code;
+	unsigned int	len;
+	unsigned int	period;
+	__u8		cfas[16];
+} arenas[] = {
+#define ENDBR	"\xf3\x0f\x1e\xfa\x48\x83\xec\x08\xff\xd1\x48\x83\xc4\x08\xc3", 15
+#define PLAIN	"\x48\x83\xec\x08\xff\xd1\x48\x83\xc4\x08\xc3", 11
+#define TAKEN	16, 16, 16, 16, 16, 16
+	{ "Python 3.13, endbr64", ENDBR, 16, { 8, 8, 8, 8, 8, 8, 8, 8, TAKEN, 8 } },
+	{ "Python 3.13", PLAIN, 16, { 8, 8, 8, 8, TAKEN, 8 } },
+	{ "Python 3.13 perf_jit, endbr64", ENDBR, 272, { 8, 8, 8, 8, 8, 8, 8, 8, TAKEN, 8 } },
+	{ "Python 3.13 perf_jit", PLAIN, 272, { 8, 8, 8, 8, TAKEN, 8 } },
+	{ "Python 3.12, endbr64", ENDBR, 15, { 8, 8, 8, 8, 8, 8, 8, 8, TAKEN, 8 } },
+	{ "Python 3.12", PLAIN, 11, { 8, 8, 8, 8, TAKEN, 8 } },
+};
+
+/* What the table says of a byte: the CFA as above, or 0 if it knows nothing */
+static int cfa_at(const void *data, __u32 at)
+{
+	const struct unwind_table_header *header = data;
+	const struct unwind_table_run *run = (void *)(header + 1);
+	const __u32 *pages = (void *)(run + header->nr_runs);
+	const struct unwind_table_row *rows = (void *)(pages + header->nr_pages + 1);
+	const struct unwind_table_rule *rules = (void *)(rows + header->nr_rows);
+	const struct unwind_table_rule expected = {
+		.kind = UNWIND_TABLE_CALLER,
+		.cfa = { .where = UNWIND_TABLE_REG, .reg = 7 },
+		.ra = { .where = UNWIND_TABLE_CFA_DEREF, .off = -8 },
+		.fp = { .where = UNWIND_TABLE_SAME },
+	};
+	struct unwind_table_rule rule = { 0 };
+	__u32 i;
+	int cfa;
+
+	if (header->nr_runs != 1 || run->page || at / 4096 >= run->nr_pages)
+		return -1;
+	for (i = pages[at / 4096]; i < pages[at / 4096 + 1]; i++)
+		if (rows[i].offset <= at % 4096)
+			rule = rules[rows[i].rule];
+	if (rule.kind == UNWIND_TABLE_UNKNOWN)
+		return 0;
+	cfa = rule.cfa.off;
+	rule.cfa.off = 0;
+	return memcmp(&rule, &expected, sizeof(rule)) ? -1 : cfa;
+}
+
+static bool arena_has_its_rules(unsigned int i, int kind)
+{
+	struct unwind_table *table;
+	unsigned int at, n, wanted;
+	const void *data;
+	const char *wrong;
+	bool ok = true;
+	size_t len;
+
+	if (trampoline_table(kind, &table))
+		return false;
+	data = unwind_table_data(table, &len);
+	wrong = unwind_table_check(data, len);
+	if (wrong)
+		printf("# %s\n", wrong);
+	for (at = 0; !wrong && ok && at < TRAMPOLINE_ARENA; at++) {
+		n = at % arenas[i].period;
+		wanted = n < arenas[i].len ? arenas[i].cfas[n] : 0;
+		/* The last copy is whole, or it is none. */
+		if (at - n + arenas[i].period > TRAMPOLINE_ARENA)
+			wanted = 0;
+		ok = cfa_at(data, at) == (int)wanted;
+		if (!ok)
+			printf("# at %#x: %d instead of %u\n", at, cfa_at(data, at), wanted);
+	}
+	unwind_table_free(table);
+	return ok && !wrong;
+}
+
+/* With any byte changed, it is something else. */
+static bool arena_is_exact(__u8 *arena)
+{
+	unsigned int at;
+	bool ok = true;
+
+	for (at = 0; ok && at < TRAMPOLINE_ARENA;
+	     at += at < 600 || at >= TRAMPOLINE_ARENA - 600 ? 1 : 37) {
+		arena[at] ^= 1 << at % 8;
+		ok = trampoline_kind(arena) < 0;
+		if (!ok)
+			printf("# with another byte at %#x\n", at);
+		arena[at] ^= 1 << at % 8;
+	}
+	return ok;
+}
+
+static void trampolines(void)
+{
+	__u8 *arena = malloc(TRAMPOLINE_ARENA);
+	unsigned int i, at, seen = 0;
+	char text[128];
+	int kind;
+
+	for (i = 0; i < sizeof(arenas) / sizeof(arenas[0]); i++) {
+		memset(arena, 0, TRAMPOLINE_ARENA);
+		for (at = 0; at + arenas[i].period <= TRAMPOLINE_ARENA; at += arenas[i].period)
+			memcpy(arena + at, arenas[i].code, arenas[i].len);
+		kind = trampoline_kind(arena);
+		if (kind >= 0)
+			seen |= 1U << kind;
+		snprintf(text, sizeof(text), "trampolines have their rules: %s", arenas[i].name);
+		result(trampoline_begins(arena) && kind >= 0 && arena_has_its_rules(i, kind),
+		       text);
+		snprintf(text, sizeof(text), "another byte is noticed: %s", arenas[i].name);
+		result(arena_is_exact(arena), text);
+	}
+	memset(arena, 0, TRAMPOLINE_ARENA);
+	result(!trampoline_begins(arena) && trampoline_kind(arena) < 0,
+	       "zeros are no trampolines");
+	result(seen == (1U << NR_TRAMPOLINES) - 1, "all known trampolines were tried");
+	free(arena);
+}
+
 int main(int argc, char **argv)
 {
 	int i;
@@ -592,6 +720,7 @@ int main(int argc, char **argv)
 	by_process((uintptr_t)&main, "the program", true);
 	vdso();
 	truncated(argv[2], argv[1]);
+	trampolines();
 	printf("1..%u\n", nr_tests);
 	return nr_failed != 0;
 }

@@ -41,7 +41,7 @@ _start:
 
 	/* Other registers as CFA */
 	.cfi_startproc
-	.cfi_def_cfa rbx, 16
+	.cfi_def_cfa rdi, 16
 	.fill	4, 1, 0x90
 	.cfi_def_cfa r10, 0
 	.fill	4, 1, 0x90

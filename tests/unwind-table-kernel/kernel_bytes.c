@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The half of memory.c that sees the kernel's headers: they and the library's have
+ * a structure and a function of equal names, see the Makefile.
+ */
+#include "../table.h"
+
+#include "memory.h"
+
+long kernel_bytes(const void *data, size_t len)
+{
+	struct unwind_table *table;
+	const char *why;
+	long bytes;
+
+	table = unwind_table_make(data, len, &why);
+	if (IS_ERR(table))
+		return PTR_ERR(table);
+	bytes = table->size;
+	unwind_table_free(table);
+	return bytes;
+}
