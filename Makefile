@@ -8,25 +8,36 @@ MIN ?= 10
 V ?= 1
 SIGNOFF ?=
 OUT ?= build/series
+DATA ?=
+FLAME ?=
+CONFIG ?= generic
 
-.PHONY: help tree refresh kernel perf unwind-tables shell run test soak unmodified series prove check bench clean distclean root
+.PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test soak \
+	unmodified recipes series prove check bench clean distclean root
 
 help:
-	@echo 'make run              boot the guest, record a program, show its merged stacks'
+	@echo 'make run              boot the guest, record programs, show their stacks, draw a flame graph'
 	@echo "make run CMD='...'    run any command in the guest"
+	@echo 'make flame [DATA=perf.data] [FLAME=build/flame.html]'
+	@echo '                      draw a recording as a page for any browser'
 	@echo 'make shell            interactive guest'
+	@echo 'make deb [CONFIG=cloud]'
+	@echo '                      build Debian packages of the kernel, perf and the tools, with the'
+	@echo '                      configuration generic (the default), cloud, host or a file'
+	@echo 'make deb-test         install, use, update and remove the packages on a Debian 13 in QEMU'
 	@echo 'make test [T=name]    run all suites, or one'
-	@echo 'make soak [MIN=10]    load and tracers of all kinds, MIN minutes on each of two kernels'
+	@echo 'make soak [MIN=10]    run loads and tracers of all kinds together, MIN minutes on two kernels'
 	@echo 'make tree             the kernel tree: base plus one commit per step of the series'
 	@echo 'make refresh          write the commits of the tree back to the series'
 	@echo 'make kernel           build the kernel with the series'
 	@echo 'make perf             build perf with the series'
 	@echo 'make unwind-tables    build the service that makes tables for files'
-	@echo 'make bench            count instructions per event, beside base and in-place unwinding'
-	@echo 'make check            is the series in order, does checkpatch agree'
+	@echo 'make bench            count instructions per event, against the base and unwinding in place'
+	@echo 'make check            check that the series is in order, and run checkpatch on it'
 	@echo "make series [V=n] [SIGNOFF='Name <mail>'] [OUT=dir]"
 	@echo '                      write the series for mailing, with its cover letter'
-	@echo 'make unmodified       stacks of programs as the distribution built them, beside dwarf'
+	@echo 'make unmodified       record programs as the distribution built them, in six ways (an hour)'
+	@echo 'make recipes          try the viewers of recordings (docs/looking.md), hotspot among them'
 	@echo 'make prove            apply, build and check the exported series step by step'
 	@echo 'make clean            delete objects and logs'
 	@echo 'make distclean        delete build/ altogether, tree included (the cache stays)'
@@ -54,9 +65,21 @@ shell: kernel perf unwind-tables
 
 run: kernel perf unwind-tables
 	@harness/run $(if $(CMD),'$(subst ','\'',$(CMD))',demo)
+ifeq ($(CMD),)
+	@harness/flame || echo 'make run: all but the flame graph is done'
+endif
+
+flame: perf
+	@harness/flame $(if $(DATA),'$(DATA)') $(if $(FLAME),'$(FLAME)')
 
 test: tree
 	@harness/test $(T)
+
+deb: tree
+	@harness/deb '$(CONFIG)'
+
+deb-test: root
+	@harness/deb-test
 
 soak: tree
 	@harness/build feature debug perf unwindprof
@@ -64,7 +87,14 @@ soak: tree
 
 unmodified: tree
 	@harness/build feature perf unwind-tables
-	@ALL=1 harness/unmodified cc1 cc1plus perl python3 gzip xz sort git
+	@harness/toolroot forky
+	@harness/toolroot programs
+	@MODES='fp first defer container dwarf pairs' harness/unmodified cc1 cc1plus perl python3 \
+		gzip xz sort git clang qemu openssl postgres nginx redis node java java-plain
+
+recipes: tree
+	@harness/toolroot hotspot
+	@harness/test recipes
 
 series: tree
 	@harness/export '$(OUT)' '$(V)' '$(SIGNOFF)'
