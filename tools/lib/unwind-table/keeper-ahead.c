@@ -170,7 +170,7 @@ static void add_place(struct ahead *ahead)
 		ahead->nr_places++;
 }
 
-/* The rest of the directory that was named */
+/* Skip the rest of the directory that was named. */
 static void leave_named(struct ahead *ahead)
 {
 	leave_directory(ahead);

@@ -10,8 +10,8 @@
  * if it dies, the next question starts another one. It leaves its results in memory
  * that both share. Tables do not have to be sent: the child has the same open device.
  *
- * To wait() and SIGCHLD, which perf uses for programs that it starts, the child does
- * not show up as one.
+ * The child is hidden from wait() and SIGCHLD, which perf uses for programs
+ * that it starts.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -48,9 +48,9 @@
 /* Where the reader has them */
 #define SOCKET		3
 #define DEVICE		4
-/* A file that changes while it is read is read so often. */
+/* A file that changes while it is read is read this many times. */
 #define READ_ATTEMPTS	2
-/* So many pages of a mapping are looked at where no trampolines begin. */
+/* At most this many pages without trampolines are looked at in a mapping. */
 #define MAX_OTHER_PAGES	1024
 
 /* In the reader: itself */
@@ -143,8 +143,8 @@ static int open_path(int dir, const char *path)
 }
 
 /*
- * By its name, as long as it has one: in the file system that the process sees, or
- * for those that chroot() led away, in ours.
+ * By its name, as long as it has one: in the file system that the process sees,
+ * or, after a chroot(), in ours.
  */
 static int open_by_name(int proc, int maps, __u64 address, int way)
 {
@@ -218,7 +218,7 @@ static bool avoided(const struct reader_page *page, __u64 dev)
 	return false;
 }
 
-/* The next mapping at or after an address to page->mappings */
+/* Append the mapping at an address, or the next one, to page->mappings. */
 static int next_mapping(struct reader_page *page, int maps, __u64 address,
 			struct mapping **mapping)
 {
@@ -331,9 +331,10 @@ static int attach(__u32 table, int pidfd, __u64 address,
 }
 
 /*
- * To the file that was opened and read, whatever the process has mapped there by
- * now: it is mapped here, too. By an address of the process, it could have the
- * table of one file attached to another, of the same size and time.
+ * Attach to the file that was opened and read, whatever the process has mapped
+ * there by now: for that, it is mapped here. If an address of the process were
+ * used, the process could have the table of one file attached to another of the
+ * same size and time.
  */
 static int attach_here(__u32 table, int fd, const struct file_id *id)
 {
@@ -349,8 +350,8 @@ static int attach_here(__u32 table, int fd, const struct file_id *id)
 }
 
 /*
- * Has the file a table of ours? The kernel says so if another one comes, which
- * therefore says nothing about any code, and goes at once.
+ * Does the file have a table of ours? If so, the kernel refuses another one.
+ * The one that is tried is empty, and dropped at once.
  */
 static int probe(int fd, const struct file_id *id)
 {
@@ -663,8 +664,8 @@ static int attach_again(struct reader_page *page, int proc, int maps)
 }
 
 /*
- * That of this process: it is the same in all of them, here it is not in question
- * who wrote it.
+ * The vDSO of this process: it is the same in all of them, and here there is no
+ * question who wrote it.
  */
 static int make_vdso(struct reader_page *page)
 {
@@ -1006,7 +1007,7 @@ static int start(struct reader *reader)
 	return 0;
 }
 
-/* It has ended, or is to. Returns the status of its end, or -1. */
+/* The reader has ended, or is to end. Returns its wait status, or -1. */
 static int stop(struct reader *reader, bool wait)
 {
 	pid_t pid = reader->pid;

@@ -34,7 +34,7 @@
 #define NR_BUCKETS	4096
 /* A large machine has some thousands; more than this is an attack. */
 #define MAX_FILES	32768
-/* Of these, so many that need not have run */
+/* At most this many of them are kept ahead, for programs that need not run. */
 #define MAX_AHEAD	(MAX_FILES / 2)
 /* Of the room for tables, those made ahead may take one part in so many. */
 #define AHEAD_PART	2
@@ -42,9 +42,9 @@
 #define AVOID_SECONDS	300
 /* A file that is being written is looked at again after this. */
 #define BUSY_SECONDS	2
-/* To make room, but not each time that there is none */
+/* A sweep to make room comes at least this long after the last sweep. */
 #define SWEEP_SECONDS	10
-/* A process whose files hang one after the other is left alone, too. */
+/* After this many timeouts, this look at a process is given up. */
 #define MAX_HANGS	3
 /* Processes with trampolines that are remembered, by their number */
 #define NR_TRAMPOLINED	4096
@@ -78,7 +78,7 @@ struct file {
 	pid_t seen_pid;
 	__u64 seen_address;
 	bool witnessed;
-	/* When nobody had it mapped for the first time, 0 if somebody has */
+	/* Since when it has not been mapped; 0 if it is mapped */
 	time_t unused_since;
 	/* It is kept though nobody has it mapped: the last walk ahead came past it. */
 	bool ahead;
@@ -233,8 +233,8 @@ static void avoid_what_hangs(struct unwind_keeper *keeper)
 		return;
 	}
 	/*
-	 * A disk does not do it on purpose, and has many other files: the machine
-	 * is slow. Of file systems without one it has to be assumed.
+	 * A disk does not hang on purpose, and has many other files: the
+	 * machine is slow. Without a disk, malice has to be assumed.
 	 */
 	if (major(last->dev)) {
 		complain(keeper,
@@ -361,7 +361,7 @@ static void forget(struct unwind_keeper *keeper, struct file *file)
 	free(file);
 }
 
-/* What is kept though nobody has it mapped, and had it for the longest time */
+/* Of files kept ahead but not mapped: the one last mapped longest ago */
 static struct file *oldest_ahead(struct unwind_keeper *keeper, bool with_table)
 {
 	struct file *file, *oldest = NULL;
@@ -637,7 +637,7 @@ static int new_table(struct unwind_keeper *keeper, pid_t pid, __u64 address,
 	error = make(keeper, pid, address, &id);
 	while (is_full(keeper, error) && made_room(keeper, page->bytes))
 		error = make(keeper, pid, address, &id);
-	/* It ended, or has unmapped it: nothing was found, or not what was */
+	/* Nothing is mapped there any more, or the file could not be opened. */
 	if (!page->nr_mappings || page->mappings[0].error)
 		return error ?: -ESRCH;
 	if (error == -ESRCH)
@@ -713,8 +713,8 @@ static bool is_alive(pid_t pid)
 }
 
 /*
- * If nobody had it mapped for a while, the kernel may have forgotten it. Nobody is
- * known to have had it all the time if the process is gone that was seen with it.
+ * If nobody had it mapped for a while, the kernel may have forgotten it. If the
+ * process that was seen with it is gone, there may have been such a while.
  */
 static void see_again(struct unwind_keeper *keeper, struct file *file, pid_t pid,
 		      const struct mapping *mapping)
@@ -747,7 +747,7 @@ static int see_to(struct unwind_keeper *keeper, pid_t pid,
 		forget(keeper, file);
 		file = NULL;
 	}
-	/* Whose table it had may have gone unnoticed, and with that the table. */
+	/* The file whose table it shared may have gone, and the table, too. */
 	if (file && file->state == FILE_SHARED && file->unused_since)
 		return new_again(keeper, file, pid, mapping);
 	if (file)
@@ -1063,7 +1063,7 @@ void keeper_complain_named(struct unwind_keeper *keeper, const char *named, int 
 		 strerror(-error));
 }
 
-/* The table of a file is attached to it, or else it gets another one. */
+/* Attach the table of a file anew. False if the file needs another one. */
 static bool still_fits(struct unwind_keeper *keeper, const struct file *file)
 {
 	struct reader_page *page = keeper->reader.page;
@@ -1091,7 +1091,7 @@ static struct file *make_ahead(struct unwind_keeper *keeper,
 	return NULL;
 }
 
-/* What there is to make for those that run is seen to in other ways. */
+/* Files that somebody has mapped get what they lack in other ways. */
 static void see_to_path(struct unwind_keeper *keeper, const struct mapping *mapping)
 {
 	struct file *file = find(keeper, mapping);
@@ -1291,8 +1291,8 @@ static int sweep(struct unwind_keeper *keeper, unsigned int keep)
 	keeper->sweeping = true;
 	mark_all(keeper);
 	/*
-	 * A process may have begun with a number that had been passed, as the child
-	 * of one that ended before its own was reached.
+	 * A process may have got a PID that the scan had already passed, as the
+	 * child of one that ended before the scan reached it.
 	 */
 	if (any_unused(keeper))
 		visit_processes(keeper, mark);

@@ -23,14 +23,15 @@ struct unwind_keeper_opts {
 	const char *device;		/* NULL: /dev/unwind_tables */
 	uint64_t max_bytes;		/* of tables in the kernel; 0: no limit of its own */
 	/*
-	 * Tables of files that no process has mapped any more are kept for so long,
-	 * unless room is needed: many programs are started again and again.
+	 * Tables of files that no process has mapped any more are kept for
+	 * this long, unless room is needed: many programs are started again
+	 * and again.
 	 */
 	unsigned int keep_seconds;
 	/*
 	 * NULL, or directories, the last one NULL, whose programs and libraries get tables
-	 * before anybody has them mapped; see unwind_keeper_ahead(). Tables may take
-	 * half the room that there is for all.
+	 * before anybody has them mapped; see unwind_keeper_ahead(). These
+	 * tables may take half the room that there is for all tables.
 	 */
 	const char * const *ahead;
 	/* NULL, or is told in a line what went wrong with which file */
@@ -44,13 +45,13 @@ struct unwind_keeper_stats {
 	uint64_t bytes;			/* of them */
 	uint64_t no_cfi;		/* files without unwind information */
 	uint64_t refused;		/* by the kernel, or not to be read */
-	uint64_t unused;		/* files that nobody had mapped at the last sweep */
+	uint64_t unused;		/* files kept for @keep_seconds now */
 	uint64_t dropped;		/* tables whose files nobody had mapped any more */
 	uint64_t ahead;			/* of the tables: made ahead, or kept like those */
 	uint64_t ahead_rows;		/* that these have */
 	uint64_t ahead_bytes;		/* ... and their size */
 	uint64_t build_ns;		/* spent on making tables */
-	uint64_t cpu_ns;		/* ... and on all else that is done by another process */
+	uint64_t cpu_ns;		/* of the reader, @build_ns included */
 };
 
 /* -ENOENT: no such device in this kernel; -EPERM, -EACCES: not allowed */
@@ -61,8 +62,9 @@ void unwind_keeper_close(struct unwind_keeper *keeper);
  * Make sure that the file mapped executable at @address of process @pid has a table.
  * Cheap for a file that was seen before. 0 if it has a table; -ENODATA if none can be
  * made from it; -ESRCH if the process is gone; -ENOENT if nothing is mapped there any
- * more, as after execve(), in which case nothing is known about the file that was
- * there; -EBUSY if it is the keeper's own process, which does not count.
+ * more, as after execve(), in which case nothing is known about the file that
+ * was there; -EBUSY if @pid is the process that reads files for the keeper,
+ * which does not count. After other errors, a later call may succeed.
  */
 int unwind_keeper_map(struct unwind_keeper *keeper, pid_t pid, uint64_t address);
 
@@ -79,7 +81,7 @@ int unwind_keeper_memory(struct unwind_keeper *keeper, pid_t pid, uint64_t addre
  */
 int unwind_keeper_fork(struct unwind_keeper *keeper, pid_t parent, pid_t child);
 
-/* ... to all executable mappings of a process, its vDSO and memory included */
+/* Give tables to all executable mappings of @pid, memory and vDSO included. */
 int unwind_keeper_process(struct unwind_keeper *keeper, pid_t pid);
 
 /* ... of all processes */
@@ -90,8 +92,8 @@ int unwind_keeper_all(struct unwind_keeper *keeper);
  * table of one file. Returns whether there is more to do. These tables are kept until
  * the file is removed or replaced, or other files need the room because they run.
  * Directories are read again when this is asked for, or when a sweep finds that some
- * have been changed. Of files that the kernel has forgotten meanwhile the tables are
- * then attached anew; otherwise that happens when the file is mapped.
+ * have been changed. Then the tables of files that the kernel has forgotten in
+ * between are attached anew; otherwise that happens when the file is mapped.
  */
 bool unwind_keeper_ahead(struct unwind_keeper *keeper);
 bool unwind_keeper_is_ahead_due(const struct unwind_keeper *keeper);
