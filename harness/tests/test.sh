@@ -64,6 +64,23 @@ pass test-builds-once test "$(xargs < "$faked/out/builds")" = 'one two broken'
 pass test-of-one-suite-that-passes faked "$faked/harness/test" alone
 refuse test-of-no-such-suite-fails 'there are: alone first' faked "$faked/harness/test" none
 
+# CI runs what failed a second time, alone, and counts that.
+rm "$faked"/harness/suites/*
+twice='if [[ -e before ]]; then ((${#running[@]} == 1)); echo ok 1 in the end; else : > before; echo not ok 1 at first; fi'
+suite 10-once '# beside' "$twice"
+suite 11-always '# beside' 'echo run >> always; echo ok 1 good; echo not ok 2 worse'
+suite 12-steady '# beside' 'echo run >> steady; echo ok 1 good'
+faked env CI=true "$faked/harness/test" > "$tmp/said" 2>&1 && rc=0 || rc=$?
+cp "$tmp/said" "$tmp/out"
+result $((rc != 1)) test-in-ci-fails-with-what-fails-twice
+pass test-in-ci-prints-the-first-result says 'suite once: 0 passed, 1 failed, 0 skipped'
+pass test-in-ci-counts-the-second-result says '3 passed, 1 failed, 0 skipped'
+pass test-in-ci-names-what-failed-at-first grep -qE '^test: failed the first time: (once always|always once)$' "$tmp/said"
+pass test-in-ci-runs-a-suite-twice-at-most test "$(wc -l < "$faked/out/always") $(wc -l < "$faked/out/steady")" = '2 1'
+rm "$faked/out/before"
+faked "$faked/harness/test" once > "$tmp/said" 2>&1 && rc=0 || rc=$?
+result $((rc != 1)) test-outside-of-ci-runs-a-suite-once
+
 # However it ends, nothing goes on.
 rm "$faked"/harness/suites/*
 suite 10-left $'# beside' 'sleep 3600 & echo $! >> sleeping; sleep 3601 & echo $! >> sleeping; wait'
