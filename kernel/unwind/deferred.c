@@ -88,8 +88,8 @@ static DEFINE_MUTEX(unwind_arm_mutex);
 /*
  * Registered works by bit, from UNWIND_WORK_SHIFT on; an error pointer keeps the
  * place of one that is being cancelled. Read in callbacks under unwind_srcu.
- * Written under unwind_works_mutex, with which nobody waits for a grace period
- * either.
+ * Written under unwind_works_mutex. Nobody waits for a grace period with that
+ * held, either.
  */
 static struct unwind_work __rcu *unwind_works[UNWIND_MAX_WORKS];
 static DEFINE_MUTEX(unwind_works_mutex);
@@ -142,7 +142,7 @@ static bool unwind_context_is_live(const struct unwind_task_info *info,
 	       (mask && unwind_id_epoch(READ_ONCE(info->id)) == epoch);
 }
 
-/* Is the context of the epoch in which requests are accepted now? */
+/* Does the context belong to the epoch in which requests are accepted now? */
 static bool unwind_context_is_current(const struct unwind_task_info *info)
 {
 	return unwind_id_epoch(READ_ONCE(info->id)) == READ_ONCE(unwind_epoch);
@@ -319,11 +319,12 @@ static int unwind_request(struct unwind_task_info *info,
 		return -EINVAL;
 	/*
 	 * An NMI gets its answer by an interrupt before the next instruction of
-	 * user space. What hits in every exit to user mode would hit again then.
+	 * user space. Other events are refused: one that hits in every exit to
+	 * user mode would hit again after that interrupt, and so on for ever.
 	 */
 	if (raw_cpu_read(unwind_deferred_closed) && !arch_unwind_in_nmi())
 		return -EINVAL;
-	/* Here, as the callback that it names is a module's and goes away by RCU. */
+	/* With interrupts off: this calls into KVM, which RCU keeps loaded. */
 	if (perf_guest_state())
 		return -EINVAL;
 
@@ -534,8 +535,8 @@ static bool unwind_walk(struct unwind_task_info *info,
 }
 
 /*
- * Share the trace in the cache with those who ask later in this context; it is
- * one of the current epoch then. Without requests nor resets there is nobody.
+ * Share the trace in the cache with those who ask later in this context, which
+ * then belongs to the current epoch. There is nobody if requests are refused.
  */
 static noinline void unwind_share(struct unwind_task_info *info)
 {
@@ -558,7 +559,7 @@ static noinline void unwind_share(struct unwind_task_info *info)
  * deferred requests.
  *
  * Context: Process context, may sleep and take page faults; with page faults
- *          disabled the trace may be short, and so it may in a task that is
+ *          disabled the trace may be short, as it may in a task that is
  *          being killed or traced by ptrace, which does not wait for pages.
  * Return: 0, -EINVAL if the current task has no user stack, -EAGAIN while the
  *         user registers are being replaced, -ENOMEM, or -EOPNOTSUPP without
@@ -661,6 +662,7 @@ static void unwind_process(struct unwind_task_info *info)
 
 	if ((mask & UNWIND_USED) && info->cache) {
 		trace.nr = info->cache->nr;
+		trace.outermost = info->cache->outermost;
 		trace.entries = info->cache->entries;
 	} else if (unwind_walk(info, &trace)) {
 		/* Has the walk slept into another epoch? */
@@ -881,10 +883,10 @@ static void unwind_open_cpu(void *unused)
 
 /*
  * While the key was off nobody maintained unwind_deferred_closed. A CPU that
- * takes the IPI is not on its last steps to user mode (interrupts are
- * disabled there), or has just come from user mode and cleared it already.
- * For the same reason no CPU is past a hook that it saw as off once this
- * returns.
+ * takes the IPI has either just come from user mode, and cleared it already,
+ * or is in the kernel, but not on its last steps to user mode, where interrupts
+ * are disabled. For the same reason, once this returns, no CPU is past a hook
+ * that it saw as off.
  */
 static void unwind_key_enable(void)
 {

@@ -19,7 +19,7 @@
 
 #include "table.h"
 
-/* After so many rows or pages somebody else may run. */
+/* Somebody else may run after this many rows or pages. */
 #define TABLE_CHUNK		4096
 
 /* The parts of a table as it was handed in, all of them within it */
@@ -145,7 +145,7 @@ static const char *check_pages(const struct table_parts *parts)
 		why = check_page(parts, parts->pages[i], parts->pages[i + 1]);
 		if (why)
 			return why;
-		/* A page may have as many rows by itself. */
+		/* A single page may have TABLE_CHUNK rows. */
 		if (i % TABLE_CHUNK == 0 || parts->pages[i] / TABLE_CHUNK !=
 					    parts->pages[i + 1] / TABLE_CHUNK) {
 			cond_resched();
@@ -231,7 +231,8 @@ static const char *take_caller(const struct unwind_table_rule *from,
 }
 
 /*
- * Take over a rule. @rule gets its long form; @word is 1 if the long form is needed.
+ * Take over a rule. @rule gets its long form; @word is 0 if the long form is
+ * needed, or if the rule does not cover its code.
  */
 static const char *take_rule(const struct unwind_table_rule *from,
 			     struct unwind_rule *rule, u64 *word)

@@ -45,7 +45,7 @@
  */
 #define TABLE_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
-/* So much of a table is copied in before somebody else may run. */
+/* Somebody else may run after this much of a table was copied in. */
 #define TABLE_COPY		SZ_1M
 
 /* Of all tables together; kernel.unwind_table_max_kb */

@@ -38,7 +38,7 @@ static DEFINE_SPINLOCK(files_lock);
 
 /* How often the device is open */
 static unsigned int nr_open;
-/* Protects @nr_open and the key; files_lock also is taken where that changes */
+/* Protects @nr_open and the key. @nr_open changes with files_lock held, too. */
 static DEFINE_MUTEX(open_lock);
 
 static DEFINE_PER_CPU(struct unwind_file_counts, file_counts);
@@ -217,7 +217,7 @@ struct unwind_file *unwind_file_get(const struct inode *inode, const void *key,
 			kfree(new);
 			return NULL;
 		}
-		/* It went meanwhile: with the last descriptor, and another came. */
+		/* It went with the last descriptor, and another was opened. */
 		if (!new)
 			return ERR_PTR(-ENOMEM);
 		file = new;

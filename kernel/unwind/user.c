@@ -13,8 +13,10 @@
  *     rule and does not give it, the walk ends: code with a table seldom keeps a
  *     frame pointer, so following the register would lead anywhere;
  *  2. a table that somebody made for the file, see table_file.c;
- *  3. for an exact IP, the code there: a function that has no frame yet, or no
- *     longer, has its return address at a known place on the stack;
+ *  3. for an exact IP (where the task left user space or took a signal, as
+ *     opposed to a return address), the code there: a function that has no
+ *     frame yet, or no longer, has its return address at a known place on the
+ *     stack;
  *  4. the frame pointer.
  *
  * Only SP and FP are followed from frame to frame. If the CFA of a caller is rbx +
@@ -47,7 +49,7 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/unwind.h>
 
-/* Frames that are followed with user access enabled once. */
+/* Most frames of a window: what is followed with user access enabled once. */
 #define UNWIND_USER_WINDOW	64
 
 /*
@@ -75,7 +77,7 @@ unwind_user_is_special(const struct unwind_user_state *state, unsigned long ip)
 	       ip == state->sigreturn[3];
 }
 
-/* Offset in a segment to linear address; @base is not 0 for 32-bit code only. */
+/* Offset in a segment to linear address; @base is 0 but for 32-bit code. */
 static __always_inline unsigned long
 unwind_user_linear(unsigned long base, unsigned long offset,
 		   const unsigned int word_size)
@@ -228,11 +230,11 @@ unwind_user_apply(const struct unwind_user_state *state,
 		if (status != UNWIND_USER_FOUND)
 			return status;
 		cfa += rule->cfa_add;
-		/* Nothing that is read below would tell. */
+		/* Nothing that is read below would show that it is wrong. */
 		if (!cfa)
 			return UNWIND_USER_CORRUPT;
 		base = cfa;
-		/* A function that took it off the stack has nothing else there. */
+		/* The frame may be empty if the return address is in a register. */
 		if (exact && rule->ra.where == UNWIND_REG)
 			depth = 0;
 	} else {
@@ -537,13 +539,14 @@ unwind_user_exact_rule(struct unwind_user_state *state,
 }
 
 /*
- * Add up to @room callers (at least one) with user access enabled once, and without
- * a function call: an ordinary frame takes no more than two loads and a few compares.
+ * Add up to @room callers (@room is not 0) with user access enabled once, and
+ * without a function call: an ordinary frame takes no more than two loads and a
+ * few compares.
  * To look up a rule that is not in the cache, user access is disabled and enabled
  * again. If the state's IP is exact, @rule is the rule for it, and an ordinary one.
  *
- * Ends at the first frame that is not ordinary. The state becomes that of the last
- * entry, and so does its status if that has no caller.
+ * Ends at the first frame that is not ordinary. The state becomes that of the
+ * last entry; if that has no caller, the status says why.
  */
 static __always_inline unsigned int
 unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
@@ -562,12 +565,12 @@ unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
 
 	masked_user_access_begin((const void __user *)frame.sp);
 
-	/* Who has the rule of an exact IP, the caller knows. */
+	/* Not counted by table: unwind_user_run() knows who had the rule. */
 	if (state->topmost)
 		word = rule->word & ~UNWIND_WORD_COUNTS;
 
 	for (;;) {
-		/* A rule that is not in the cache, or was not */
+		/* The rule for an exact IP, or one that was just looked up */
 		if (word) {
 			status = unwind_user_apply(state, &frame, word, NULL,
 						   state->topmost, word_size, &slot);
@@ -590,7 +593,7 @@ unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
 			*entry++ = frame.ip;
 		}
 
-		/* Code with a table that has been here before */
+		/* Code with a table, where the cache has the rule */
 		while (has_tables && entry < end &&
 		       unwind_user_cached(tables, frame.ip - 1, &word)) {
 			status = unwind_user_apply(state, &frame, word, NULL,
@@ -695,7 +698,7 @@ static noinline unsigned int unwind_user_run(struct unwind_user_state *state,
 	else
 		n = unwind_user_window_64(state, &rule, entries, room);
 
-	/* The window takes what is not by table for a frame pointer's. */
+	/* The window has counted this caller as one by frame pointer. */
 	if (exact && n) {
 		state->frames[UNWIND_USER_TYPE_FP]--;
 		state->frames[type]++;
@@ -703,7 +706,7 @@ static noinline unsigned int unwind_user_run(struct unwind_user_state *state,
 	return n;
 }
 
-/* Is compared with every return address: find the range once. */
+/* These are compared with every return address: find their range once. */
 static void unwind_user_init_special(struct unwind_user_state *state)
 {
 	unsigned long min = ULONG_MAX, max = 0;
@@ -825,16 +828,17 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	}
 
 	/*
-	 * The first function of a thread has a frame pointer or a return address
-	 * of 0, and no SFrame table. So may any code have that uses the register
-	 * for something else, unless frame pointers or SFrame tables led there.
+	 * The first function of a thread has a frame pointer or a return
+	 * address of 0, and no SFrame table. But so may any code that uses the
+	 * register for something else: believe it only after callers that were
+	 * found by frame pointer or by an SFrame table.
 	 */
 	if (state.status == UNWIND_USER_NO_FRAME &&
 	    state.frames[UNWIND_USER_TYPE_FP] +
 	    state.frames[UNWIND_USER_TYPE_SFRAME])
 		state.status = UNWIND_USER_END;
 
-	/* What could not be read because of that */
+	/* A fatal signal ends page faults: blame that, not the stack. */
 	if (state.status == UNWIND_USER_FAULT && unwind_user_killed())
 		state.status = UNWIND_USER_KILLED;
 

@@ -46,8 +46,8 @@ static void tables_sync(struct unwind_user_tables *tables)
  * unwind_user_tables_begin - Use tables in a walk
  * @tables:	What the walk keeps: all code is bare
  *
- * If its mm has no store yet, none is made for a task that exits, or that must not
- * wait for memory. It is walked as if there were no tables.
+ * If current's mm has no store yet, none is made while current exits, or must
+ * not wait for pages. Its stack is then walked as if there were no tables.
  */
 void unwind_user_tables_begin(struct unwind_user_tables *tables)
 {
@@ -151,9 +151,10 @@ static __always_inline bool knows_code(const struct unwind_user_tables *tables,
 }
 
 /*
- * Let the walk know the code around @pc if the store does. If not, or if it has no
- * table at all, @tables->code is empty; @range is the code in the latter case. In an
- * RCU reader.
+ * Note in @tables->code what the store knows of the code around @pc. Returns
+ * false if that is nothing. If the code cannot have a table for its file,
+ * either, @range says which code that is, and @tables->code is empty. In an RCU
+ * reader.
  */
 static __always_inline bool find_code(struct unwind_user_tables *tables,
 				      unsigned long pc, struct sframe_range *range)

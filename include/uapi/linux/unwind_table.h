@@ -157,8 +157,9 @@ enum unwind_table_kind {
  * struct unwind_table_rule - How to get from a frame to its caller
  * @kind:	enum unwind_table_kind
  * @flags:	UNWIND_TABLE_SIGNAL, UNWIND_TABLE_NEW_THREAD
- * @bx:		Where the caller's rbx is: 0 if that is not said, UNWIND_TABLE_BX_SAME,
- *		or in memory at CFA - @bx, which is a multiple of 8, 16 or more
+ * @bx:		Where the caller's rbx is: 0 if that is not known;
+ *		UNWIND_TABLE_BX_SAME if it is in its register; else it is in
+ *		memory at CFA - @bx, and @bx is a multiple of 8 and at least 16
  * @cfa_add:	If @cfa is UNWIND_TABLE_REG_DEREF: what to add to the value read
  * @cfa:	Canonical frame address, which is the caller's SP:
  *		UNWIND_TABLE_REG or UNWIND_TABLE_REG_DEREF
@@ -269,11 +270,14 @@ struct unwind_table_attach {
  *	ESRCH	no such process, or it has no memory any more
  *	EBADF	@pidfd is not a pidfd
  *	EFAULT	nothing executable is mapped at @address
- *	ENOEXEC	what is mapped there belongs neither to a file nor to the vDSO
+ *	ENOEXEC	what is mapped there belongs neither to a regular file nor to
+ *		the vDSO
  *	ESTALE	the file's size or time of modification is different now
  *	ETXTBSY	the file is open for writing
- *	EEXIST	this descriptor has already attached a table to this file or memory;
- *		or a part of the memory has a table that is not for all of it
+ *	EEXIST	this descriptor has already attached a table to this file or
+ *		memory; or some of the memory has a table that the program added
+ *		by prctl(), or one that was attached to another range or with
+ *		another @offset
  *	EACCES	the caller may not look into the process, which takes ptrace access for
  *		reading, or CAP_PERFMON
  *	ENOMEM	no memory

@@ -15,9 +15,9 @@
  * switches exactly as if the callchain had been in the sample. See struct
  * deferred_limits for what happens when that takes too long.
  *
- * Contexts, that is one entry of one thread to the kernel, are found by hash.
- * They live as long as an event waits for them, plus, for those with a record,
- * until the least recently used have to go.
+ * A context, that is, one entry of one thread to the kernel, is found by hash.
+ * It lives as long as an event waits for it; if it has a record, it is kept after
+ * that until it is the least recently used one and there is no more room.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ const struct deferred_limits deferred_limits__live = {
 	.grace	= 100 * NSEC_PER_MSEC,
 };
 
-/* Less than that share of the samples without user stack does not change a profile. */
+/* A smaller share of samples without user stack does not change a profile. */
 #define WARN_PERCENT	1
 
 /* A display that is updated all the time: old news are no news. */
@@ -230,9 +230,9 @@ void deferred_callchains__set_ignore_tid(struct deferred_callchains *dc, bool ig
 }
 
 /*
- * Tell whether the kernel marks complete callchains. Not all kernels do, and where
- * nothing is known of it that shows with the first one that is marked. Until then
- * it can't be told how far a callchain reaches.
+ * Tell whether the kernel marks complete callchains. Not all kernels do. If it
+ * is not known, the first callchain that is marked shows it; until then nobody
+ * can say how far a callchain reaches.
  */
 void deferred_callchains__set_tells(struct deferred_callchains *dc, bool tells)
 {
@@ -584,7 +584,7 @@ static int deliver_parked(struct deferred_callchains *dc, struct deferred_contex
 	return err;
 }
 
-/* Parked samples whose record is lost: later than this nobody looks for them. */
+/* Deliver parked samples whose record must be lost: they wait no longer. */
 static int expire_parked(struct deferred_callchains *dc)
 {
 	int err = 0;

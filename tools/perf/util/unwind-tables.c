@@ -89,7 +89,7 @@ static int start_service(const char *only)
 	return err;
 }
 
-/* Wait for a line. Returns 1, 0 if it takes too long, -EPIPE if there is nobody. */
+/* Wait for a line. Returns 1, 0 if it takes too long, less if it cannot come. */
 static int wait_for(const char *line, int msecs)
 {
 	struct pollfd fd = { .fd = from_service, .events = POLLIN };
