@@ -77,6 +77,10 @@ pass test-in-ci-prints-the-first-result says 'suite once: 0 passed, 1 failed, 0 
 pass test-in-ci-counts-the-second-result says '3 passed, 1 failed, 0 skipped'
 pass test-in-ci-names-what-failed-at-first grep -qE '^test: failed the first time: (once always|always once)$' "$tmp/said"
 pass test-in-ci-runs-a-suite-twice-at-most test "$(wc -l < "$faked/out/always") $(wc -l < "$faked/out/steady")" = '2 1'
+rm "$faked/out/before" "$faked/out/always"
+faked env CI=true UNWIND_CI_SECONDS=-1 "$faked/harness/test" once always > "$tmp/said" 2>&1 && rc=0 || rc=$?
+pass test-in-ci-has-no-time-to-run-it-again says '1 passed, 2 failed, 0 skipped'
+pass test-in-ci-says-that-there-is-no-time says 'test: suite once failed, and there is no time left to run it again'
 rm "$faked/out/before"
 faked "$faked/harness/test" once > "$tmp/said" 2>&1 && rc=0 || rc=$?
 result $((rc != 1)) test-outside-of-ci-runs-a-suite-once
@@ -109,7 +113,7 @@ cat > "$faked/harness/boot" << 'END'
 [[ $(cut -d ' ' -f 5 /proc/$$/stat) = "$FAKED_GROUP" ]] && guest=first || guest=other
 : > "$FAKED/out/$guest"
 for ((try = 0; try < 600; try++)); do
-	[[ -e $FAKED/out/first && -e $FAKED/out/other ]] && break
+	[[ -n ${UNWIND_AGAIN:-} || -e $FAKED/out/first && -e $FAKED/out/other ]] && break
 	sleep 0.1
 done
 export TMPDIR=$FAKED/out
@@ -123,8 +127,7 @@ mkdir -p "$install/unwind"
 cat > "$install/run_kselftest.sh" << 'END'
 #!/bin/bash
 program=${*: -1}
-echo 1..1
-echo "# selftests: ${program/:/: }"
+printf '%s\n' 'TAP version 13' 1..1 "# selftests: ${program/:/: }"
 if [[ $program = "unwind:${FAKED_STOP:-}" ]]; then
 	[[ $(cut -d ' ' -f 5 /proc/$$/stat) = "$FAKED_GROUP" ]] && guest=first || guest=other
 	: > "$FAKED/out/$guest-stopped"
@@ -132,6 +135,8 @@ if [[ $program = "unwind:${FAKED_STOP:-}" ]]; then
 	exit
 fi
 sleep 0.2
+echo "$program" >> "$FAKED/out/ran"
+[[ $program != "unwind:${FAKED_FAIL:-}" ]] || printf 'not '
 echo "ok 1 selftests: ${program/:/: }"
 END
 chmod +x "$faked/harness/boot" "$install/run_kselftest.sh"
@@ -140,7 +145,7 @@ group=$(cut -d ' ' -f 5 /proc/$$/stat)
 guests() { # SUMMARY [VARIABLE=VALUE...] - as the suite sees it
 	local summary=$1 rc=0
 	shift
-	rm -f "$faked"/out/{first,other}*
+	rm -f "$faked"/out/{first,other}* "$faked/out/ran"
 	faked env FAKED_GROUP="$group" "$@" "$faked/harness/selftests" none > "$tmp/said" 2>&1 || rc=$?
 	"$harness/tap" x "$rc" < "$tmp/said" | tee "$tmp/counted"
 	[[ $(tail -n 1 "$tmp/counted") = "suite x: $summary" ]]
@@ -155,3 +160,13 @@ pass selftests-run-again guests '4 passed, 0 failed, 0 skipped'
 pass selftests-notice-a-splat-in-the-first guests '4 passed, 1 failed, 0 skipped' FAKED_FIRST=120
 pass selftests-notice-a-splat-in-the-other guests '4 passed, 1 failed, 0 skipped' FAKED_OTHER=120
 pass selftests-run-the-rest-where-a-guest-stops guests '3 passed, 1 failed, 0 skipped' FAKED_STOP=deferred_window
+
+# What failed is run again, and what did not is counted once.
+pass selftests-that-fail guests '3 passed, 1 failed, 0 skipped' FAKED_FAIL=deferred_window
+cp "$tmp/said" "$tmp/first"
+pass selftests-again guests '4 passed, 0 failed, 0 skipped' UNWIND_AGAIN="$tmp/first"
+pass selftests-again-run-what-failed test "$(cat "$faked/out/ran")" = unwind:deferred_window
+pass selftests-again-that-fail guests '3 passed, 1 failed, 0 skipped' FAKED_FAIL=deferred_window UNWIND_AGAIN="$tmp/first"
+guests - FAKED_FAIL=deferred_window FAKED_OTHER=120 || cp "$tmp/said" "$tmp/first"
+pass selftests-after-a-splat-run-again guests '4 passed, 0 failed, 0 skipped' UNWIND_AGAIN="$tmp/first"
+pass selftests-after-a-splat-run-all-again test "$(wc -l < "$faked/out/ran")" = 4
