@@ -60,6 +60,26 @@ asm(".pushsection .text\n"
 	"	pop %rbp\n"
 	"	ret\n"
 
+	/* One with a system call in it. Returns 0, or 1 if it was aborted. */
+	".globl rseq_syscall\n"
+	"rseq_syscall:\n"
+	"	lea rseq_syscall_section(%rip), %rax\n"
+	"	mov %rax, 8(%rdi)\n"
+	"	mov %rsi, %rax\n"
+	"	mov %rdx, %rdi\n"
+	"	mov %rcx, %rsi\n"
+	"	mov %r8, %rdx\n"
+	"rseq_syscall_start:\n"
+	"	syscall\n"
+	"	xor %eax, %eax\n"
+	"rseq_syscall_end:\n"
+	"	ret\n"
+	"	.byte 0x0f, 0xb9, 0x3d\n"
+	"	.long 0x53053053\n"
+	"rseq_syscall_abort:\n"
+	"	mov $1, %eax\n"
+	"	ret\n"
+
 	".globl do_sgdt\n"
 	"do_sgdt:\n"
 	"	push %rbp\n"
@@ -104,6 +124,10 @@ asm(".pushsection .text\n"
 	"rseq_section:\n"
 	"	.long 0, 0\n"
 	"	.quad rseq_start, rseq_end - rseq_start, rseq_abort\n"
+	"rseq_syscall_section:\n"
+	"	.long 0, 0\n"
+	"	.quad rseq_syscall_start, rseq_syscall_end - rseq_syscall_start\n"
+	"	.quad rseq_syscall_abort\n"
 	".popsection\n");
 
 FIXTURE(regs)
@@ -185,6 +209,32 @@ TEST_F(regs, rseq_abort_answers_before_the_ip_moves)
 	EXPECT_GE(c->ips[0], (unsigned long)rseq_start);
 	EXPECT_LT(c->ips[0], (unsigned long)rseq_end);
 	EXPECT_EQ((unsigned long)regs_ip_call, c->ips[1]);
+}
+
+#define SEQUENCES	50
+
+/*
+ * A task is preempted, and later asked for its stack in a restartable sequence,
+ * which that does not abort. In this one it is asked by a system call, which only
+ * kernels with CONFIG_DEBUG_RSEQ mind.
+ */
+TEST_F(regs, request_aborts_no_restartable_sequence)
+{
+	static const char cmd[] = "req 1 task";
+	int i, aborted = 0;
+
+	if (!__rseq_size)
+		SKIP(return, "needs a C library that has registered rseq");
+	for (i = 0; i < SEQUENCES; i++) {
+		usleep(1);
+		aborted += rseq_syscall(my_rseq(), SYS_write, self->s.fd,
+					(long)cmd, strlen(cmd));
+	}
+	ASSERT_EQ(0, mod_log(self->s.fd, &self->s.log));
+	EXPECT_EQ(SEQUENCES, log_rets(&self->s.log, 0, UT_QUEUED));
+	EXPECT_EQ(SEQUENCES, log_count(&self->s.log, 'C', 0));
+	/* It may be preempted just there, too. */
+	EXPECT_GT(SEQUENCES / 2, aborted);
 }
 
 /* --------------------------------------------------------------- signals */

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sys/auxv.h>
 
+#include "engine_test.h"
 #include "table_lib.h"
 #include "unwind_harness.h"
 
@@ -1163,23 +1164,32 @@ TEST_F(walk, record_that_was_cut_is_not_complete)
 
 /*
  * io_uring_enter() runs task work when it looks for completions: the walk is in the
- * middle of the system call, and a sample at its end has the frames itself. @most is
- * what such a sample has room for.
+ * middle of the system call. Returns the descriptor it uses.
+ */
+static int enter_io_uring(struct stack *s)
+{
+	struct io_uring_params params = { };
+
+	s->regs[RAX] = SYS_io_uring_enter;
+	s->regs[RDI] = syscall(SYS_io_uring_setup, 4, &params);
+	s->regs[RSI] = 0;
+	s->regs[RDX] = 0;
+	s->regs[R10] = IORING_ENTER_GETEVENTS;
+	s->regs[R8] = 0;
+	s->regs[R9] = 0;
+	return s->regs[RDI];
+}
+
+/*
+ * A sample at the end of that system call has the frames itself. @most is what such
+ * a sample has room for.
  */
 static bool walk_in_the_middle(struct _test_data_walk *self, unsigned int most,
 			       struct up_ring *enter, struct up_ring *exit)
 {
-	struct io_uring_params params = { };
+	int fd = enter_io_uring(&self->s);
 	struct perf_event_attr attr;
 	bool ok;
-
-	self->s.regs[RAX] = SYS_io_uring_enter;
-	self->s.regs[RDI] = syscall(SYS_io_uring_setup, 4, &params);
-	self->s.regs[RSI] = 0;
-	self->s.regs[RDX] = 0;
-	self->s.regs[R10] = IORING_ENTER_GETEVENTS;
-	self->s.regs[R8] = 0;
-	self->s.regs[R9] = 0;
 
 	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
 		     tracepoint_id("raw_syscalls", "sys_enter"),
@@ -1202,7 +1212,7 @@ static bool walk_in_the_middle(struct _test_data_walk *self, unsigned int most,
 	up_disable(exit);
 	up_drain(enter);
 	up_drain(exit);
-	close(self->s.regs[RDI]);
+	close(fd);
 	return ok && up_count(enter, UT_RECORD_CALLCHAIN_DEFERRED) == 1 &&
 	       up_count(exit, PERF_RECORD_SAMPLE) == 1;
 }
@@ -1257,6 +1267,66 @@ TEST_F(walk, sample_that_comes_after_the_walk_says_whether_it_is_complete)
 	check_in_the_middle(_metadata, self, 0, ips, 3, false);
 	ASSERT_TRUE(use_rules(self, UNKNOWN, UNKNOWN, UNKNOWN));
 	check_in_the_middle(_metadata, self, 0, ips, 1, false);
+}
+
+/* Another tracer has asked before the walk, and perf asks only after it. */
+static void check_after_the_walk(struct __test_metadata *_metadata,
+				 struct _test_data_walk *self, const u64 *ips, int nr,
+				 bool outermost)
+{
+	int fd = enter_io_uring(&self->s);
+	struct perf_event_attr attr;
+	struct session other;
+	struct up_ring exit;
+	struct up_rec *rec;
+
+	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
+		     tracepoint_id("raw_syscalls", "sys_exit"),
+		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+	attr.exclude_callchain_kernel = 1;
+	ASSERT_EQ(0, up_open_pages(&exit, &attr, 0, -1, -1, 4));
+	ASSERT_EQ(0, ioctl(exit.fd, PERF_EVENT_IOC_SET_FILTER, "id == 426"));
+	ASSERT_EQ(0, session_start(&other, 1));
+	up_enable(&exit);
+	ASSERT_EQ(0, mod_cmd(other.fd, "probe 0 tp:sys_enter %d 1 task 0 1", my_tid()));
+	table_enter(&self->s);
+	up_disable(&exit);
+	up_drain(&exit);
+	ASSERT_EQ(0, mod_log(other.fd, &other.log));
+	ASSERT_EQ(1, log_count(&other.log, 'R', 0));
+	ASSERT_EQ(1, log_count(&other.log, 'C', 0));
+	EXPECT_EQ(nr, log_find(&other.log, 'C', 0, 0)->nr);
+
+	ASSERT_EQ(1, up_count(&exit, PERF_RECORD_SAMPLE));
+	ASSERT_EQ(1, up_count(&exit, UT_RECORD_CALLCHAIN_DEFERRED));
+	rec = up_nth(&exit, UT_RECORD_CALLCHAIN_DEFERRED, 0);
+	EXPECT_EQ(log_find(&other.log, 'C', 0, 0)->cookie, rec->cookie);
+	EXPECT_TRUE(up_frames_equal(rec->ips, rec->nr, ips, nr));
+	EXPECT_EQ(outermost, !!(rec->misc & UT_MISC_OUTERMOST));
+	session_end(&other);
+	up_close(&exit);
+	close(fd);
+}
+
+TEST_F(walk, record_of_who_asks_after_the_walk_says_whether_it_is_complete)
+{
+	u64 ips[4];
+
+	if (must_skip(_metadata, need_module()) ||
+	    must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
+		return;
+	ips[0] = at(self, AT_MIDDLE);
+	ips[1] = at(self, AT_CALLER);
+	self->s.words[0] = ips[1];
+	ips[2] = at(self, AT_CALLER_2);
+	self->s.words[1] = ips[2];
+	ips[3] = at(self, AT_OUTER);
+	self->s.words[2] = ips[3];
+
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_cfa(RSP, 8), rule_cfa(RSP, 8)));
+	check_after_the_walk(_metadata, self, ips, 4, true);
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_cfa(RSP, 8), UNKNOWN));
+	check_after_the_walk(_metadata, self, ips, 3, false);
 }
 
 TEST_HARNESS_MAIN
