@@ -81,6 +81,11 @@ rm "$faked/out/before" "$faked/out/always"
 faked env CI=true UNWIND_CI_SECONDS=-1 "$faked/harness/test" once always > "$tmp/said" 2>&1 && rc=0 || rc=$?
 pass test-in-ci-has-no-time-to-run-it-again says '1 passed, 2 failed, 0 skipped'
 pass test-in-ci-says-that-there-is-no-time says 'test: suite once failed, and there is no time left to run it again'
+rm "$faked/out/before" "$faked/out/always"
+sed -i '2s/.*/# again: 2000/' "$faked"/harness/suites/11-always
+faked env CI=true UNWIND_CI_SECONDS=1000 "$faked/harness/test" once always > "$tmp/said" 2>&1 && rc=0 || rc=$?
+pass test-in-ci-knows-how-long-a-part-takes says 'test: suite always failed, and there is no time left to run it again'
+pass test-in-ci-runs-again-what-there-is-time-for says 'test: failed the first time: once'
 rm "$faked/out/before"
 faked "$faked/harness/test" once > "$tmp/said" 2>&1 && rc=0 || rc=$?
 result $((rc != 1)) test-outside-of-ci-runs-a-suite-once
