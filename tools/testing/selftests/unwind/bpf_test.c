@@ -566,7 +566,7 @@ TEST_F(bpf, perf_event_program_has_the_interrupted_stack)
 /* That the program itself takes none does not tell what the replacement does. */
 TEST_F(bpf, extension_of_a_perf_event_program_has_the_stack_of_a_deferred_event)
 {
-	struct timespec ts = { .tv_nsec = 2000000 };
+	struct timespec ts = { .tv_nsec = 100000000 };
 	struct perf_event_attr attr;
 	struct bpf_program *prog;
 	size_t i, exact = 0;

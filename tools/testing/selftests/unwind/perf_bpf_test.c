@@ -353,7 +353,7 @@ FIXTURE_TEARDOWN(abi)
  */
 TEST_F(abi, sample_of_a_bpf_program_holds_the_frames_of_the_record)
 {
-	struct __kernel_timespec ts = { .tv_nsec = 2000000 };
+	struct __kernel_timespec ts = { .tv_nsec = 100000000 };
 	struct io_uring_getevents_arg arg = { .ts = A(&ts) };
 	struct io_uring_params params = {};
 	struct up_ring *enter, *sleeps;
