@@ -124,6 +124,10 @@ done
 export TMPDIR=$FAKED/out
 bash -c "${*: -1}"
 [[ ! -e $FAKED/out/$guest-stopped ]] || exit 121
+if [[ -e $FAKED/out/$guest-dies ]]; then
+	mv "$FAKED/out/$guest-dies" "$FAKED/out/died"
+	exit 119
+fi
 [[ $guest = first ]] && exit "${FAKED_FIRST:-0}"
 exit "${FAKED_OTHER:-0}"
 END
@@ -132,17 +136,22 @@ mkdir -p "$install/unwind"
 cat > "$install/run_kselftest.sh" << 'END'
 #!/bin/bash
 program=${*: -1}
-printf '%s\n' 'TAP version 13' 1..1 "# selftests: ${program/:/: }"
-if [[ $program = "unwind:${FAKED_STOP:-}" ]]; then
-	[[ $(cut -d ' ' -f 5 /proc/$$/stat) = "$FAKED_GROUP" ]] && guest=first || guest=other
-	: > "$FAKED/out/$guest-stopped"
+[[ $(cut -d ' ' -f 5 /proc/$$/stat) = "$FAKED_GROUP" ]] && guest=first || guest=other
+stop() { # HOW
+	: > "$FAKED/out/$guest-$1"
 	kill $PPID
 	exit
-fi
+}
+# The next program, too, is taken, but nothing is heard of it.
+[[ $guest != "$(cat "$FAKED/out/next" 2> /dev/null)" || -e $FAKED/out/died ]] || stop dies
+printf '%s\n' 'TAP version 13' 1..1 "# selftests: ${program/:/: }"
+[[ $program != "unwind:${FAKED_STOP:-}" ]] || stop stopped
+[[ $program != "unwind:${FAKED_DIES:-}" || -e $FAKED/out/died ]] || stop dies
 sleep 0.2
 echo "$program" >> "$FAKED/out/ran"
 [[ $program != "unwind:${FAKED_FAIL:-}" ]] || printf 'not '
 echo "ok 1 selftests: ${program/:/: }"
+[[ $program != "unwind:${FAKED_DIES_AFTER:-}" ]] || echo "$guest" > "$FAKED/out/next"
 END
 chmod +x "$faked/harness/boot" "$install/run_kselftest.sh"
 printf 'unwind:%s\n' new_test walker_frames_test deferred_window deferred_stress > "$install/kselftest-list.txt"
@@ -150,7 +159,7 @@ group=$(cut -d ' ' -f 5 /proc/$$/stat)
 guests() { # SUMMARY [VARIABLE=VALUE...] - as the suite sees it
 	local summary=$1 rc=0
 	shift
-	rm -f "$faked"/out/{first,other}* "$faked/out/ran"
+	rm -f "$faked"/out/{first,other}* "$faked"/out/{ran,died,next}
 	faked env FAKED_GROUP="$group" "$@" "$faked/harness/selftests" none > "$tmp/said" 2>&1 || rc=$?
 	"$harness/tap" x "$rc" < "$tmp/said" | tee "$tmp/counted"
 	[[ $(tail -n 1 "$tmp/counted") = "suite x: $summary" ]]
@@ -165,6 +174,15 @@ pass selftests-run-again guests '4 passed, 0 failed, 0 skipped'
 pass selftests-notice-a-splat-in-the-first guests '4 passed, 1 failed, 0 skipped' FAKED_FIRST=120
 pass selftests-notice-a-splat-in-the-other guests '4 passed, 1 failed, 0 skipped' FAKED_OTHER=120
 pass selftests-run-the-rest-where-a-guest-stops guests '3 passed, 1 failed, 0 skipped' FAKED_STOP=deferred_window
+
+# The program at which an emulator failed is run again, and no other.
+once() { # PROGRAM...
+	diff <(printf 'unwind:%s\n' "$@" | sort) <(sort "$faked/out/ran")
+}
+pass selftests-when-the-emulator-fails guests '4 passed, 0 failed, 0 skipped' FAKED_DIES=deferred_window
+pass selftests-run-again-where-it-failed once new_test walker_frames_test deferred_window deferred_stress
+pass selftests-when-it-fails-after-one guests '4 passed, 0 failed, 0 skipped' FAKED_DIES_AFTER=deferred_stress
+pass selftests-keep-the-one-before once new_test walker_frames_test deferred_window deferred_stress
 
 # What failed is run again, and what did not is counted once.
 pass selftests-that-fail guests '3 passed, 1 failed, 0 skipped' FAKED_FAIL=deferred_window
