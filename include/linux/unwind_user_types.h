@@ -45,6 +45,7 @@ enum unwind_user_type {
  * @UNWIND_USER_NO_RULE:	This provider knows nothing about the IP, ask the next
  * @UNWIND_USER_LONG_RULE:	There is a rule, but not an ordinary one
  * @UNWIND_USER_ODD_IP:		The return address needs a closer look
+ * @UNWIND_USER_ABSENT:		The stack is not present, or cannot be read
  * @UNWIND_USER_END:		There is no caller, this was the outermost frame
  * @UNWIND_USER_FAULT:		The stack or the table cannot be read
  * @UNWIND_USER_CORRUPT:	What the stack or the table says cannot be true
@@ -63,6 +64,7 @@ enum unwind_user_status {
 	UNWIND_USER_NO_RULE,
 	UNWIND_USER_LONG_RULE,
 	UNWIND_USER_ODD_IP,
+	UNWIND_USER_ABSENT,
 	UNWIND_USER_END,
 	UNWIND_USER_FAULT,
 	UNWIND_USER_CORRUPT,
@@ -90,6 +92,7 @@ enum unwind_user_status {
  * @word_size:	Size of a stack slot in bytes: 8, or 4 in 32-bit code
  * @status:	Why the walk ended, UNWIND_USER_FOUND until then
  * @signals:	Signal frames that were passed
+ * @waited:	The SP of the last frame for whose stack the walk has waited
  * @frames:	How many callers were found, by enum unwind_user_type
  * @topmost:	@ip is the next instruction to be executed here
  */
@@ -108,6 +111,7 @@ struct unwind_user_state {
 	unsigned int			word_size;
 	enum unwind_user_status		status;
 	unsigned int			signals;
+	unsigned long			waited;
 	unsigned int			frames[UNWIND_USER_NR_TYPES];
 	bool				topmost;
 };

@@ -22,7 +22,6 @@ struct rule_cache *rule_cache_alloc(gfp_t gfp)
 	cache = kzalloc(sizeof(*cache), gfp);
 	if (!cache)
 		return NULL;
-	spin_lock_init(&cache->lock);
 
 	for (i = 0; i < RULE_PAGES; i++) {
 		cache->pages[i] = (void *)__get_free_page(gfp | __GFP_ZERO);

@@ -8,17 +8,18 @@
  * function, so it can be made with user access enabled.
  */
 
+#include <linux/atomic.h>
 #include <linux/build_bug.h>
 #include <linux/compiler.h>
 #include <linux/gfp_types.h>
 #include <linux/hash.h>
 #include <linux/mm.h>
-#include <linux/spinlock.h>
 #include <linux/types.h>
 
 /**
  * struct rule_slot - A rule that was looked up
- * @tag:	Address and generation, see rule_cache_tag(); 0 while @word changes
+ * @tag:	Address and generation, see rule_cache_tag(); 0 if the slot is empty,
+ *		RULE_BUSY while somebody changes @word
  * @word:	See UNWIND_WORD_TABLE. It belongs to @tag if @tag is the same before
  *		and after @word is read
  */
@@ -26,6 +27,11 @@ struct rule_slot {
 	u64	tag;
 	u64	word;
 };
+
+#define RULE_BUSY	1
+
+/* No user address has more, see TASK_SIZE_MAX. */
+#define RULE_ADDRESS_BITS	56
 
 /*
  * Room for a few times the depth of an ordinary stack, in enough ways for all of its
@@ -43,13 +49,10 @@ struct rule_set {
 /**
  * struct rule_cache - Rules of an mm
  * @pages:	RULE_SETS each
- * @lock:	For changes
- * @next_way:	Which slot of a set goes next. Protected by @lock
+ * @next_way:	Which slot of a set goes next. Changes of it may get lost
  */
 struct rule_cache {
 	struct rule_set	*pages[RULE_PAGES];
-	/* See above. */
-	spinlock_t	lock;
 	unsigned int	next_way;
 };
 
@@ -62,7 +65,7 @@ void rule_cache_free(struct rule_cache *cache);
 
 /*
  * Makes sure that rules of one generation do not match in the next. No user address
- * has the top bit, so an empty slot matches none.
+ * has the top bit, so no empty or busy slot matches one.
  */
 static __always_inline u64 rule_cache_mix(u64 gen)
 {
@@ -101,20 +104,16 @@ static __always_inline bool rule_slot_has(const struct rule_slot *slot, u64 tag,
 }
 
 /**
- * rule_cache_get - Is there a rule for an address?
- * @cache:	Cache
- * @pc:		Address
- * @mix:	rule_cache_mix() of the generation
+ * rule_slots_get - Is there a rule for an address?
+ * @slots:	rule_cache_slots() of the address
+ * @tag:	rule_cache_tag() of it
  * @word:	The rule
  *
  * Return: false if not; @word is unchanged then.
  */
-static __always_inline bool rule_cache_get(const struct rule_cache *cache,
-					   unsigned long pc, u64 mix, u64 *word)
+static __always_inline bool rule_slots_get(const struct rule_slot *slots,
+					   u64 tag, u64 *word)
 {
-	const struct rule_slot *slots = rule_cache_slots(cache, pc);
-	const u64 tag = rule_cache_tag(pc, mix);
-
 	/* No loop: that would be as long again as what is to be done. */
 	BUILD_BUG_ON(RULE_WAYS != 4);
 
@@ -124,40 +123,39 @@ static __always_inline bool rule_cache_get(const struct rule_cache *cache,
 	       rule_slot_has(&slots[3], tag, word);
 }
 
-static inline void rule_slot_set(struct rule_slot *slot, u64 tag, u64 word)
+/**
+ * rule_slots_set - Remember a rule
+ * @cache:	Cache
+ * @slots:	rule_cache_slots() of the address that the rule is for
+ * @tag:	rule_cache_tag() of it, and of the generation in which it was found
+ * @word:	The rule
+ *
+ * The first slot is found fastest: it is taken, unless its rule is of the same
+ * generation. Then any of them makes room. If another CPU is changing the slot, the
+ * rule is not remembered, and nothing is lost.
+ */
+static __always_inline void rule_slots_set(struct rule_cache *cache,
+					   struct rule_slot *slots, u64 tag,
+					   u64 word)
 {
-	WRITE_ONCE(slot->tag, 0);
-	/* Nobody takes @word for that of the old tag: pairs with smp_rmb(). */
-	smp_wmb();
+	struct rule_slot *slot = slots;
+	u64 old = READ_ONCE(slot->tag);
+
+	/* The addresses cancel out only as far as user addresses go. */
+	if (!((old ^ tag) >> RULE_ADDRESS_BITS)) {
+		slot += data_race(cache->next_way++) % RULE_WAYS;
+		old = READ_ONCE(slot->tag);
+	}
+
+	/*
+	 * Nobody takes @word for that of the old tag: pairs with smp_rmb(). Not
+	 * instrumented, since no function must be called with user access enabled.
+	 */
+	if (old == RULE_BUSY || !raw_try_cmpxchg(&slot->tag, &old, RULE_BUSY))
+		return;
 	WRITE_ONCE(slot->word, word);
 	/* Whoever sees the tag sees the word: pairs with smp_load_acquire(). */
 	smp_store_release(&slot->tag, tag);
-}
-
-/**
- * rule_cache_set - Remember a rule
- * @cache:	Cache
- * @pc:		Address that the rule is for
- * @mix:	rule_cache_mix() of the generation in which it was found
- * @word:	The rule
- *
- * The newest rule is put first in its set, where it is found fastest; one of the
- * others makes room. If another CPU is changing the cache, the rule is not
- * remembered, and nothing is lost.
- */
-static inline void rule_cache_set(struct rule_cache *cache, unsigned long pc,
-				  u64 mix, u64 word)
-{
-	struct rule_slot *slots = rule_cache_slots(cache, pc);
-	unsigned int way;
-
-	if (!spin_trylock(&cache->lock))
-		return;
-	way = cache->next_way++ % RULE_WAYS;
-	if (way)
-		rule_slot_set(&slots[way], slots[0].tag, slots[0].word);
-	rule_slot_set(&slots[0], rule_cache_tag(pc, mix), word);
-	spin_unlock(&cache->lock);
 }
 
 #endif /* _KERNEL_UNWIND_RULE_CACHE_H */

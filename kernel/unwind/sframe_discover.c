@@ -85,15 +85,16 @@ static bool lock_mm(struct mm_struct *mm)
 	return !mmap_read_lock_killable(mm);
 }
 
-/* Collect the mappings that may start with the headers of the file of @vma. */
-static void find_headers(struct sframe_image *image,
+/*
+ * Collect the mappings that may start with the headers of the file of @vma, which @vmi
+ * is at. The search ends at one that is as far from @vma as in the file, which is where
+ * linkers put it.
+ */
+static void find_headers(struct sframe_image *image, struct vma_iterator *vmi,
 			 struct vm_area_struct *vma)
 {
-	VMA_ITERATOR(vmi, vma->vm_mm, vma->vm_start);
 	unsigned int steps;
 
-	/* Puts the iterator on @vma itself. */
-	vma = vma_next(&vmi);
 	for (steps = 0; vma && steps < SFRAME_MAX_STEPS; steps++) {
 		if (vma->vm_file && file_inode(vma->vm_file) == image->inode &&
 		    !vma->vm_pgoff && (vma->vm_flags & VM_READ) &&
@@ -102,18 +103,20 @@ static void find_headers(struct sframe_image *image,
 
 			image->headers[i] = vma->vm_start;
 			image->lens[i] = vma->vm_end - vma->vm_start;
-			if (image->nr_headers == SFRAME_MAX_HEADERS)
+			if (image->nr_headers == SFRAME_MAX_HEADERS ||
+			    image->start - vma->vm_start == image->pgoff << PAGE_SHIFT)
 				break;
 		}
-		vma = vma_prev(&vmi);
+		vma = vma_prev(vmi);
 	}
 }
 
 /*
- * Note what @vma is. Returns why there cannot be a table in its file, NULL if
+ * Note what @vma is, which @vmi is at. Returns why there cannot be a table in its file, NULL if
  * there can.
  */
 static const char *note_mapping(struct sframe_image *image,
+				struct vma_iterator *vmi,
 				struct vm_area_struct *vma)
 {
 	unsigned long vdso = sframe_arch_vdso(vma->vm_mm);
@@ -144,7 +147,7 @@ static const char *note_mapping(struct sframe_image *image,
 	image->key = image->inode;
 	image->dev = image->inode->i_sb->s_dev;
 	image->ino = image->inode->i_ino;
-	find_headers(image, vma);
+	find_headers(image, vmi, vma);
 	return image->nr_headers ? NULL : "ELF headers not mapped";
 }
 
@@ -534,6 +537,7 @@ sframe_discover(struct sframe_mm *sm, unsigned long pc,
 		struct sframe_entry **entry, struct sframe_range *bare)
 {
 	struct mm_struct *mm = current->mm;
+	VMA_ITERATOR(vmi, mm, pc);
 	struct sframe_image image = {
 		.sm = sm, .pc = pc, .epoch = unwind_files_get_epoch(),
 	};
@@ -547,13 +551,13 @@ sframe_discover(struct sframe_mm *sm, unsigned long pc,
 	if (!lock_mm(mm))
 		return UNWIND_USER_FAULT;
 
-	vma = vma_lookup(mm, pc);
-	if (!vma || !(vma->vm_flags & VM_EXEC)) {
+	vma = vma_next(&vmi);
+	if (!vma || pc < vma->vm_start || !(vma->vm_flags & VM_EXEC)) {
 		mmap_read_unlock(mm);
 		return UNWIND_USER_NO_CODE;
 	}
 
-	reason = note_mapping(&image, vma);
+	reason = note_mapping(&image, &vmi, vma);
 	if (reason) {
 		bare->start = vma->vm_start;
 		bare->end = vma->vm_end;

@@ -297,6 +297,78 @@ static const char *take_rules(const struct table_parts *parts,
 	return NULL;
 }
 
+/* The more rows a table has, the smaller are its blocks: one for eight rows. */
+#define TABLE_MIN_BLOCK_SHIFT	8
+#define TABLE_BLOCK_ROWS	8
+
+static u32 page_blocks(unsigned int shift)
+{
+	return 1U << (UNWIND_TABLE_PAGE_SHIFT - shift);
+}
+
+static unsigned int block_shift(const struct unwind_table_header *header)
+{
+	unsigned int shift = TABLE_MIN_BLOCK_SHIFT;
+
+	while (shift < UNWIND_TABLE_PAGE_SHIFT &&
+	       header->nr_pages * page_blocks(shift) * TABLE_BLOCK_ROWS > header->nr_rows)
+		shift++;
+	return shift;
+}
+
+/*
+ * Take over the rows of a page to @to, or put one there for a page that has none, and
+ * fill in the index of its blocks. Returns the end of the rows.
+ */
+static struct unwind_table_row *take_page(const struct table_parts *parts, u32 page,
+					  struct unwind_table *table,
+					  struct unwind_table_row *to)
+{
+	u32 nr_blocks = page_blocks(table->block_shift);
+	u32 *block = &table->blocks[page * nr_blocks];
+	u32 nr = parts->pages[page + 1] - parts->pages[page];
+	struct unwind_table_row *row = to, *end = to + (nr ?: 1);
+	unsigned int i;
+
+	if (nr)
+		memcpy(to, &parts->rows[parts->pages[page]], nr * sizeof(*to));
+	else
+		*to = (struct unwind_table_row) { .rule = table->nr_words };
+
+	for (i = 0; i < nr_blocks; i++) {
+		while (row < end && row->offset < i << table->block_shift)
+			row++;
+		block[i] = row - table->rows - 1;
+	}
+	return end;
+}
+
+static void take_pages(const struct table_parts *parts,
+		       struct unwind_table *table)
+{
+	struct unwind_table_row *to = table->rows;
+	u32 page;
+
+	*to++ = (struct unwind_table_row) { .rule = table->nr_words };
+	for (page = 0; page < table->nr_pages; page++) {
+		to = take_page(parts, page, table, to);
+		if (page % TABLE_CHUNK == 0)
+			cond_resched();
+	}
+	table->blocks[page * page_blocks(table->block_shift)] =
+		to - table->rows - 1;
+}
+
+/* How many rows there are to keep */
+static u32 count_rows(const struct table_parts *parts)
+{
+	u32 page, nr = 1 + parts->header->nr_rows;
+
+	for (page = 0; page < parts->header->nr_pages; page++)
+		nr += parts->pages[page] == parts->pages[page + 1];
+	return nr;
+}
+
 static bool has_bx(const struct table_parts *parts)
 {
 	unsigned int i;
@@ -311,21 +383,26 @@ static bool has_bx(const struct table_parts *parts)
 }
 
 /* One block for all, the parts with the largest members first. */
-static struct unwind_table *alloc_table(const struct unwind_table_header *header,
-					unsigned int nr_longs, unsigned int nr_bx)
+static struct unwind_table *alloc_table(const struct table_parts *parts,
+					unsigned int nr_longs)
 {
+	const struct unwind_table_header *header = parts->header;
+	const unsigned int shift = block_shift(header);
+	u32 nr_blocks = header->nr_pages * page_blocks(shift) + 1;
+	u32 nr_words = header->nr_rules + 1, nr_rows = count_rows(parts);
+	const bool bx = has_bx(parts);
 	struct unwind_table *table;
 	size_t size;
 	void *at;
 
 	size = sizeof(*table) +
 	       header->nr_runs * sizeof(*table->runs) +
-	       header->nr_rules * sizeof(*table->words) +
+	       nr_words * sizeof(*table->words) +
 	       nr_longs * sizeof(*table->longs) +
 	       header->nr_runs * sizeof(*table->firsts) +
-	       (header->nr_pages + 1) * sizeof(*table->pages) +
-	       header->nr_rows * sizeof(*table->rows) +
-	       nr_bx * sizeof(*table->bx);
+	       nr_blocks * sizeof(*table->blocks) +
+	       nr_rows * sizeof(*table->rows) +
+	       (bx ? nr_words * sizeof(*table->bx) : 0);
 	table = kvmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL |
 			 __GFP_NOWARN);
 	if (!table)
@@ -335,6 +412,7 @@ static struct unwind_table *alloc_table(const struct unwind_table_header *header
 	table->nr_pages = header->nr_pages;
 	table->nr_rows = header->nr_rows;
 	table->nr_words = header->nr_rules;
+	table->block_shift = shift;
 	table->used = false;
 	table->serial = 0;
 	table->size = size;
@@ -343,16 +421,16 @@ static struct unwind_table *alloc_table(const struct unwind_table_header *header
 	table->runs = at;
 	at += header->nr_runs * sizeof(*table->runs);
 	table->words = at;
-	at += header->nr_rules * sizeof(*table->words);
+	at += nr_words * sizeof(*table->words);
 	table->longs = at;
 	at += nr_longs * sizeof(*table->longs);
 	table->firsts = at;
 	at += header->nr_runs * sizeof(*table->firsts);
-	table->pages = at;
-	at += (header->nr_pages + 1) * sizeof(*table->pages);
+	table->blocks = at;
+	at += nr_blocks * sizeof(*table->blocks);
 	table->rows = at;
-	at += header->nr_rows * sizeof(*table->rows);
-	table->bx = nr_bx ? at : NULL;
+	at += nr_rows * sizeof(*table->rows);
+	table->bx = bx ? at : NULL;
 	return table;
 }
 
@@ -384,8 +462,7 @@ struct unwind_table *unwind_table_make(const void *data, size_t len,
 	if (*why)
 		return ERR_PTR(fatal_signal_pending(current) ? -EINTR : -EINVAL);
 
-	table = alloc_table(parts.header, nr_longs,
-			    has_bx(&parts) ? parts.header->nr_rules : 0);
+	table = alloc_table(&parts, nr_longs);
 	if (!table) {
 		*why = "no memory";
 		return ERR_PTR(-ENOMEM);
@@ -395,13 +472,12 @@ struct unwind_table *unwind_table_make(const void *data, size_t len,
 	for (i = 0; i < table->nr_runs; i++) {
 		table->runs[i] = parts.runs[i];
 		table->firsts[i] = first;
-		first += parts.runs[i].nr_pages;
+		first += parts.runs[i].nr_pages * page_blocks(table->block_shift);
 	}
-	memcpy(table->pages, parts.pages,
-	       (table->nr_pages + 1) * sizeof(*table->pages));
-	memcpy(table->rows, parts.rows, table->nr_rows * sizeof(*table->rows));
-	for (i = 0; table->bx && i < table->nr_words; i++)
-		table->bx[i] = parts.rules[i].bx;
+	take_pages(&parts, table);
+	table->words[table->nr_words] = UNWIND_TABLE_WORD_NOT_COVERED;
+	for (i = 0; table->bx && i <= table->nr_words; i++)
+		table->bx[i] = i < table->nr_words ? parts.rules[i].bx : 0;
 	return table;
 }
 EXPORT_SYMBOL_IF_KUNIT(unwind_table_make);

@@ -8,6 +8,7 @@
  * locks or knows about files. Also builds in user space, for tests.
  */
 
+#include <linux/bitops.h>
 #include <linux/nospec.h>
 #include <linux/types.h>
 #include <linux/unwind_rule.h>
@@ -19,19 +20,22 @@
  * struct unwind_table - A table that was checked, and does not change any more
  * @nr_runs:	Number of runs
  * @nr_pages:	Number of pages in all of them
- * @nr_rows:	Number of rows
- * @nr_words:	Number of rules
+ * @nr_rows:	Number of rows that were handed in
+ * @nr_words:	Number of rules that were handed in
  * @serial:	Names it in the trace
  * @used:	A walk has found a rule in it
  * @size:	Bytes of memory that all this takes
  * @runs:	Pages of the file that follow one another
- * @firsts:	By run, the index of its first page in @pages
- * @pages:	By page, the index of its first row; one more for the end
- * @rows:	Rows
- * @words:	By rule, what is to be done; see unwind_table_find()
+ * @firsts:	By run, the index of its first block in @blocks
+ * @block_shift: A block is so many bytes, as a power of two, at most a page
+ * @blocks:	By block, the index of the first row that is not before it, less one; one
+ *		more for the end
+ * @rows:	Rows, one before the first, and one for each page that has none
+ * @words:	By rule, what is to be done, see unwind_table_find(). One more, which all
+ *		rows have that were not handed in: not covered
  * @longs:	Rules in their long form
- * @bx:		By rule, where the caller's rbx is, as unwind_table_rule::bx; NULL if no
- *		rule says that
+ * @bx:		By rule as @words, where the caller's rbx is, as unwind_table_rule::bx;
+ *		NULL if no rule says that
  */
 struct unwind_table {
 	unsigned int			nr_runs;
@@ -43,7 +47,8 @@ struct unwind_table {
 	size_t				size;
 	struct unwind_table_run		*runs;
 	u32				*firsts;
-	u32				*pages;
+	unsigned int			block_shift;
+	u32				*blocks;
 	struct unwind_table_row		*rows;
 	u64				*words;
 	struct unwind_rule		*longs;
@@ -64,45 +69,84 @@ void unwind_table_free(struct unwind_table *table);
 #define UNWIND_TABLE_WORD_IS_LONG(word)	(!((word) & UNWIND_WORD_TABLE))
 #define UNWIND_TABLE_WORD_LONG_INDEX(word)	((word) >> 2)
 
-/* The row that applies at a place in a page, which has @nr rows (1 or more) at @row */
-static inline const struct unwind_table_row *
-unwind_table_row(const struct unwind_table_row *row, u32 nr, u16 offset)
+/*
+ * Of @nr rows the last one that is not after a place in their page. The first is,
+ * whatever its offset says. Of the first and the last rows, as many as a power of two
+ * each, one has it. Wherever a CPU that runs ahead gets to, it is one of these rows.
+ */
+static __always_inline const struct unwind_table_row *
+unwind_table_row(const struct unwind_table_row *row, unsigned long nr, u16 offset)
 {
-	while (nr > 1) {
-		u32 half = nr / 2;
+	unsigned long half = 1UL << __fls(nr);
 
+	if (row[nr - half].offset <= offset)
+		row += nr - half;
+	for (half /= 2; half; half /= 2) {
 		if (row[half].offset <= offset)
 			row += half;
-		nr -= half;
 	}
 	return row;
 }
 
-/* The row that counts for a place in the file, NULL if that is not covered */
-static __always_inline const struct unwind_table_row *
-unwind_table_find_row(const struct unwind_table *table, u64 offset)
+/**
+ * struct unwind_table_part - Pages of a file that a table has one after the other
+ * @start:	First place in the file
+ * @len:	Bytes from there
+ * @block_shift: Of the table
+ * @blocks:	Of the table, from there on
+ * @rows:	Of the table
+ * @words:	Of the table
+ */
+struct unwind_table_part {
+	u64				start;
+	u64				len;
+	unsigned int			block_shift;
+	const u32			*blocks;
+	const struct unwind_table_row	*rows;
+	const u64			*words;
+};
+
+/* The part of the table with a place in the file. Returns false if there is none. */
+static __always_inline bool
+unwind_table_find_part(const struct unwind_table *table, u64 offset,
+		       struct unwind_table_part *part)
 {
 	u64 page = offset >> UNWIND_TABLE_PAGE_SHIFT;
 	const struct unwind_table_run *run = table->runs;
 	unsigned int i = 0;
-	const u32 *first;
 
 	/* Files have one run, but for a few. */
 	while (unlikely(page - run->page >= run->nr_pages)) {
 		if (++i == table->nr_runs)
-			return NULL;
+			return false;
 		i = array_index_nospec(i, table->nr_runs);
 		run = &table->runs[i];
 	}
 
-	/* The CPU may be ahead of the compare. */
-	first = &table->pages[table->firsts[i] +
-			      array_index_nospec(page - run->page, run->nr_pages)];
-	if (first[0] == first[1])
-		return NULL;
+	part->start = run->page << UNWIND_TABLE_PAGE_SHIFT;
+	part->len = (u64)run->nr_pages << UNWIND_TABLE_PAGE_SHIFT;
+	part->block_shift = table->block_shift;
+	part->blocks = table->blocks + table->firsts[i];
+	part->rows = table->rows;
+	part->words = table->words;
+	return true;
+}
 
-	return unwind_table_row(&table->rows[first[0]], first[1] - first[0],
-				offset & (UNWIND_TABLE_PAGE_SIZE - 1));
+/* The rule for a place, @at bytes into the part */
+static __always_inline unsigned int
+unwind_table_part_rule(const struct unwind_table_part *part, u64 at)
+{
+	const u32 *first;
+
+	/* The CPU may be ahead of the compare that @at has passed. */
+	at = array_index_nospec(at, part->len);
+	first = &part->blocks[at >> part->block_shift];
+	/*
+	 * The row before the block's first one may still apply. If it is of another
+	 * page, the block begins with a row.
+	 */
+	return unwind_table_row(&part->rows[first[0]], first[1] - first[0] + 1,
+				at & (UNWIND_TABLE_PAGE_SIZE - 1))->rule;
 }
 
 /**
@@ -119,13 +163,12 @@ static inline enum unwind_user_status
 unwind_table_find(const struct unwind_table *table, u64 offset,
 		  struct unwind_rule *rule)
 {
-	const struct unwind_table_row *row = unwind_table_find_row(table, offset);
+	struct unwind_table_part part;
 	u64 word;
 
-	if (!row)
+	if (!unwind_table_find_part(table, offset, &part))
 		return UNWIND_USER_NO_RULE;
-	/* Rows were checked, but one after the last may be read ahead of a compare. */
-	word = table->words[array_index_nospec(row->rule, table->nr_words)];
+	word = part.words[unwind_table_part_rule(&part, offset - part.start)];
 	if (likely(!UNWIND_TABLE_WORD_IS_LONG(word))) {
 		rule->word = word;
 		return UNWIND_USER_FOUND;
@@ -148,13 +191,11 @@ unwind_table_find(const struct unwind_table *table, u64 offset,
 static inline u16 unwind_table_find_bx(const struct unwind_table *table,
 				       u64 offset)
 {
-	const struct unwind_table_row *row;
+	struct unwind_table_part part;
 
-	if (!table->bx)
+	if (!table->bx || !unwind_table_find_part(table, offset, &part))
 		return 0;
-	row = unwind_table_find_row(table, offset);
-	/* See above. */
-	return row ? table->bx[array_index_nospec(row->rule, table->nr_words)] : 0;
+	return table->bx[unwind_table_part_rule(&part, offset - part.start)];
 }
 
 #endif /* _KERNEL_UNWIND_TABLE_H */

@@ -145,6 +145,13 @@ bool unwind_files_detach_some(struct list_head *of_table);
 void unwind_files_count(const struct unwind_user_state *state);
 void unwind_files_counts(struct unwind_file_counts *counts);
 
+/* The table that applies. In an RCU reader, which keeps it */
+static inline const struct unwind_table *
+unwind_file_table(const struct unwind_file *file)
+{
+	return rcu_dereference(file->table);
+}
+
 #else /* !CONFIG_UNWIND_USER_TABLE */
 
 static inline bool unwind_files_used(void)
@@ -164,6 +171,12 @@ static inline unsigned int unwind_files_get_epoch(void)
 
 static inline struct unwind_file *
 unwind_file_get(const struct inode *inode, const void *key, gfp_t gfp)
+{
+	return NULL;
+}
+
+static inline const struct unwind_table *
+unwind_file_table(const struct unwind_file *file)
 {
 	return NULL;
 }

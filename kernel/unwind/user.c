@@ -31,6 +31,7 @@
 #define pr_fmt(fmt) "unwind_user: " fmt
 
 #include <linux/mm.h>
+#include <linux/pagemap.h>
 #include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -44,6 +45,7 @@
 #include <uapi/linux/unwind_table.h>
 
 #include "rule_cache.h"
+#include "table_file.h"
 #include "user.h"
 
 #define CREATE_TRACE_POINTS
@@ -264,9 +266,9 @@ unwind_user_apply(const struct unwind_user_state *state,
 
 		from = unwind_user_stack(state, cfa - depth, word_size);
 		if (!unwind_user_get(from + depth - word_size, &ip, word_size))
-			return UNWIND_USER_FAULT;
+			return UNWIND_USER_ABSENT;
 		if (depth != word_size && !unwind_user_get(from, &fp, word_size))
-			return UNWIND_USER_FAULT;
+			return UNWIND_USER_ABSENT;
 		*slot = cfa - word_size;
 	}
 
@@ -510,7 +512,85 @@ unwind_user_cached(const struct unwind_user_tables *tables, unsigned long pc,
 		   u64 *word)
 {
 	return tables->cache &&
-	       rule_cache_get(tables->cache, pc, tables->mix, word);
+	       rule_slots_get(rule_cache_slots(tables->cache, pc),
+			      rule_cache_tag(pc, tables->mix), word);
+}
+
+/* Is there a part of a table at hand for this code? */
+static __always_inline bool
+unwind_user_has_part(const struct unwind_user_tables *tables, unsigned long pc)
+{
+	return IS_ENABLED(CONFIG_UNWIND_USER_TABLE) &&
+	       pc - tables->code.part.start < tables->code.part.len;
+}
+
+/*
+ * As above, or else: has the table at hand an ordinary rule? That is remembered. Not
+ * covered means here, too, that the frame pointer counts.
+ */
+static __always_inline bool
+unwind_user_at_hand(const struct unwind_user_tables *tables,
+		    struct rule_cache *cache, unsigned long pc, u64 *word)
+{
+	const struct unwind_table_part *part = &tables->code.part;
+	struct rule_slot *slots;
+	u64 tag, val;
+
+	slots = rule_cache_slots(cache, pc);
+	tag = rule_cache_tag(pc, tables->mix);
+	if (likely(rule_slots_get(slots, tag, word)))
+		return true;
+	if (!unwind_user_has_part(tables, pc))
+		return false;
+
+	val = part->words[unwind_table_part_rule(part, pc - part->start)];
+	if (val == UNWIND_TABLE_WORD_NOT_COVERED)
+		val = unwind_word_fp(sizeof(u64));
+	else if (UNWIND_TABLE_WORD_IS_LONG(val))
+		return false;
+
+	rule_slots_set(cache, slots, tag, val);
+	*word = val;
+	return true;
+}
+
+/*
+ * No page fault is taken in a window: so it is an RCU reader, which keeps the table
+ * for the file that was needed last.
+ */
+static noinline void unwind_user_window_begin(struct unwind_user_tables *tables)
+	__acquires(RCU)
+{
+	rcu_read_lock();
+	pagefault_disable();
+	tables->code.part.len = 0;
+}
+
+static noinline void unwind_user_window_end(void)
+	__releases(RCU)
+{
+	pagefault_enable();
+	rcu_read_unlock();
+}
+
+/*
+ * A window has found that what the rule @word says to read for the state's frame is
+ * not present: wait for it, once.
+ */
+static noinline enum unwind_user_status
+unwind_user_wait(struct unwind_user_state *state, u64 word)
+{
+	unsigned long addr;
+
+	if (pagefault_disabled() || state->waited == state->sp)
+		return UNWIND_USER_FAULT;
+	state->waited = state->sp;
+
+	addr = (word & UNWIND_WORD_USE_FP ? state->fp : state->sp) +
+	       unwind_word_cfa_off(word) - unwind_word_depth(word);
+	addr = unwind_user_linear(state->sp_base, addr, state->word_size);
+	return fault_in_readable((const char __user *)addr, unwind_word_depth(word)) ?
+	       UNWIND_USER_FAULT : UNWIND_USER_FOUND;
 }
 
 /* The rule where the IP is exact: that is not worth a place in the window. */
@@ -558,11 +638,13 @@ unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
 	struct unwind_user_tables *tables = state->tables;
 	unsigned long *entry = entries, *end = entries + room;
 	const bool has_tables = word_size == sizeof(u64);
-	enum unwind_user_type type;
 	unsigned int by_table = 0, by_file;
+	enum unwind_user_type type;
+	struct rule_cache *cache;
 	unsigned long slot;
 	u64 word = 0;
 
+	unwind_user_window_begin(tables);
 	masked_user_access_begin((const void __user *)frame.sp);
 
 	/* Not counted by table: unwind_user_run() knows who had the rule. */
@@ -593,9 +675,10 @@ unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
 			*entry++ = frame.ip;
 		}
 
-		/* Code with a table, where the cache has the rule */
-		while (has_tables && entry < end &&
-		       unwind_user_cached(tables, frame.ip - 1, &word)) {
+		/* Code with a table, where the rule is at hand */
+		cache = has_tables ? tables->cache : NULL;
+		while (cache && entry < end &&
+		       unwind_user_at_hand(tables, cache, frame.ip - 1, &word)) {
 			status = unwind_user_apply(state, &frame, word, NULL,
 						   false, word_size, &slot);
 			if (status != UNWIND_USER_FOUND)
@@ -611,8 +694,16 @@ unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
 			continue;
 
 		user_access_end();
+		if (unwind_files_used() &&
+		    !unwind_user_has_part(tables, frame.ip - 1) &&
+		    unwind_user_find_part(tables, frame.ip - 1)) {
+			masked_user_access_begin((const void __user *)frame.sp);
+			continue;
+		}
+		unwind_user_window_end();
 		unwind_user_set_frame(state, &frame);
 		status = unwind_user_look_up(state, rule, &type, false);
+		unwind_user_window_begin(tables);
 		masked_user_access_begin((const void __user *)frame.sp);
 		word = rule->word;
 		if (status == UNWIND_USER_FOUND && !word)
@@ -622,6 +713,7 @@ unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
 	}
 out:
 	user_access_end();
+	unwind_user_window_end();
 
 	if (status == UNWIND_USER_ODD_IP) {
 		frame.ip = unwind_user_check_ip(state, frame.ip,
@@ -644,6 +736,9 @@ out:
 		state->frames[UNWIND_USER_TYPE_SFRAME] += by_table - by_file;
 		state->frames[UNWIND_USER_TYPE_FP] += entry - entries - by_table;
 	}
+
+	if (status == UNWIND_USER_ABSENT)
+		status = unwind_user_wait(state, word ?: unwind_word_fp(word_size));
 
 	if (status == UNWIND_USER_LONG_RULE) {
 		status = unwind_user_long_step(state, rule, type);
@@ -747,6 +842,7 @@ static int unwind_user_start(struct unwind_user_state *state)
 	state->status = UNWIND_USER_FOUND;
 	state->max = TASK_SIZE_MAX - 1;
 	state->signals = 0;
+	state->waited = ULONG_MAX;
 	memset(state->frames, 0, sizeof(state->frames));
 	state->topmost = true;
 	state->uretprobe = ULONG_MAX;
@@ -802,6 +898,10 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	memset(tables.bare, 0, sizeof(tables.bare));
 	tables.bare[0].len = ULONG_MAX;
 	tables.cache = NULL;
+	tables.code.start = 0;
+	tables.code.len = 0;
+	tables.code.part.start = 0;
+	tables.code.part.len = 0;
 	tables.sm = NULL;
 	if (state.word_size == sizeof(u64))
 		unwind_user_tables_begin(&tables);

@@ -13,6 +13,8 @@
 #include <linux/unwind_rule.h>
 #include <linux/unwind_user_types.h>
 
+#include "table.h"
+
 struct rule_cache;
 struct sframe_entry;
 struct sframe_mm;
@@ -45,12 +47,15 @@ struct unwind_user_bare {
  * @len:	Bytes from there
  * @delta:	From an address to the offset in @file
  * @file:	The file
+ * @part:	In a window, some of the code and of the table for it. Its start is an
+ *		address. Empty if there is none
  */
 struct unwind_user_code {
 	unsigned long		start;
 	unsigned long		len;
 	unsigned long		delta;
 	struct unwind_file	*file;
+	struct unwind_table_part part;
 };
 
 /**
@@ -68,7 +73,7 @@ struct unwind_user_code {
  * @budget:	Rows of tables that the walk may still look at
  * @bx_budget:	How often it may still look for the rbx of a frame
  *
- * Without @sm all code is bare.
+ * Without @sm all code is bare, and @code is empty.
  */
 struct unwind_user_tables {
 	struct unwind_user_bare	bare[UNWIND_USER_BARE];
@@ -106,6 +111,7 @@ unwind_user_is_bare(const struct unwind_user_tables *tables, unsigned long pc)
 void unwind_user_tables_begin(struct unwind_user_tables *tables);
 void unwind_user_tables_end(struct unwind_user_tables *tables,
 			    const struct unwind_user_state *state);
+bool unwind_user_find_part(struct unwind_user_tables *tables, unsigned long pc);
 enum unwind_user_status
 unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,
 		       struct unwind_rule *rule, enum unwind_user_type *type);
@@ -120,6 +126,12 @@ unwind_user_tables_begin(struct unwind_user_tables *tables) { }
 static inline void
 unwind_user_tables_end(struct unwind_user_tables *tables,
 		       const struct unwind_user_state *state) { }
+
+static inline bool
+unwind_user_find_part(struct unwind_user_tables *tables, unsigned long pc)
+{
+	return false;
+}
 
 static inline enum unwind_user_status
 unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,

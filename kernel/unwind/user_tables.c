@@ -64,8 +64,6 @@ void unwind_user_tables_begin(struct unwind_user_tables *tables)
 	tables->cache = smp_load_acquire(&sm->cache);
 	tables->entry = NULL;
 	tables->gen = 0;
-	tables->code.start = 0;
-	tables->code.len = 0;
 	tables->files_gen = unwind_files_get_gen();
 	if (unwind_files_used() && unlikely(READ_ONCE(sm->files_epoch) !=
 					    unwind_files_get_epoch()))
@@ -93,7 +91,8 @@ static void remember(const struct unwind_user_tables *tables, unsigned long pc,
 		     u64 word)
 {
 	if (likely(tables->cache))
-		rule_cache_set(tables->cache, pc, tables->mix, word);
+		rule_slots_set(tables->cache, rule_cache_slots(tables->cache, pc),
+			       rule_cache_tag(pc, tables->mix), word);
 }
 
 static enum unwind_user_status remember_stop(const struct unwind_user_tables *tables,
@@ -170,6 +169,43 @@ static __always_inline bool find_code(struct unwind_user_tables *tables,
 	code->len = range->end - range->start;
 	code->delta = range->delta;
 	code->file = range->file;
+	return true;
+}
+
+/**
+ * unwind_user_find_part - Have the table for an address's file at hand
+ * @tables:	What the walk keeps; its code gets the part of the table with @pc
+ * @pc:		Address
+ *
+ * Only what unwind_user_table_rule() would find without changing anything.
+ *
+ * Context: In an RCU reader, which keeps the table
+ * Return: false if there is none.
+ */
+bool unwind_user_find_part(struct unwind_user_tables *tables, unsigned long pc)
+{
+	struct unwind_user_code *code = &tables->code;
+	struct unwind_table_part *part = &code->part;
+	const struct unwind_table *table;
+	struct sframe_range range;
+	u64 start, end;
+
+	if (!tables->cache ||
+	    (tables->entry && sframe_entry_has(tables->entry, pc)))
+		return false;
+	if (!knows_code(tables, pc) &&
+	    (!find_code(tables, pc, &range) || !code->len))
+		return false;
+	table = unwind_file_table(code->file);
+	if (!table || !READ_ONCE(table->used) ||
+	    !unwind_table_find_part(table, pc + code->delta, part))
+		return false;
+
+	start = max(part->start, code->start + code->delta);
+	end = min(part->start + part->len, code->start + code->len + code->delta);
+	part->blocks += (start - part->start) >> part->block_shift;
+	part->start = start - code->delta;
+	part->len = end - start;
 	return true;
 }
 
@@ -295,6 +331,34 @@ static enum unwind_user_status sframe_rule(struct unwind_user_tables *tables,
 	}
 }
 
+/*
+ * Set @tables->entry to the entry for an address, unless it has none. Then @status is
+ * the result for it.
+ */
+static noinline bool change_entry(struct unwind_user_tables *tables,
+				  unsigned long pc, struct unwind_rule *rule,
+				  enum unwind_user_type *type,
+				  enum unwind_user_status *status)
+{
+	struct sframe_range bare;
+
+	*status = bare_rule(tables, pc, rule, type);
+	if (*status != UNWIND_USER_END)
+		return false;
+
+	*status = find_entry(tables, pc, &bare);
+	if (*status == UNWIND_USER_FOUND)
+		return true;
+	if (*status != UNWIND_USER_NO_RULE)
+		return false;
+
+	/* Now it is known to be bare, unless there was no room for that. */
+	*status = bare_rule(tables, pc, rule, type);
+	if (*status == UNWIND_USER_END)
+		*status = set_bare(tables, &bare);
+	return false;
+}
+
 /**
  * unwind_user_table_rule - Find the rule for an address in its table
  * @tables:	What the walk keeps, @tables->sm is set
@@ -314,26 +378,13 @@ unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,
 		       struct unwind_rule *rule, enum unwind_user_type *type)
 {
 	enum unwind_user_status status;
-	struct sframe_range bare;
 
 	tables_sync(tables);
 	*type = UNWIND_USER_TYPE_SFRAME;
-	if (likely(tables->entry && sframe_entry_has(tables->entry, pc)))
-		return sframe_rule(tables, pc, rule, type);
-
-	status = bare_rule(tables, pc, rule, type);
-	if (status != UNWIND_USER_END)
+	if (unlikely(!tables->entry || !sframe_entry_has(tables->entry, pc)) &&
+	    !change_entry(tables, pc, rule, type, &status))
 		return status;
-
-	status = find_entry(tables, pc, &bare);
-	if (status == UNWIND_USER_FOUND)
-		return sframe_rule(tables, pc, rule, type);
-	if (status != UNWIND_USER_NO_RULE)
-		return status;
-
-	/* Now it is known to be bare, unless there was no room for that. */
-	status = bare_rule(tables, pc, rule, type);
-	return status == UNWIND_USER_END ? set_bare(tables, &bare) : status;
+	return sframe_rule(tables, pc, rule, type);
 }
 
 /**

@@ -28,6 +28,7 @@ typedef int64_t __s64;
 
 #define BIT(nr)		(1UL << (nr))
 #define BITS_PER_LONG	64
+#define __fls(word)	((unsigned long)(63 - __builtin_clzl(word)))
 
 #define IS_ERR(p)	((unsigned long)(p) >= -4095UL)
 #define PTR_ERR(p)	((long)(p))

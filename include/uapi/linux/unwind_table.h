@@ -40,7 +40,7 @@
 #define UNWIND_TABLE_MAX_RUNS		64
 #define UNWIND_TABLE_MAX_PAGES		(1 << 20)
 #define UNWIND_TABLE_MAX_ROWS		(1 << 24)
-#define UNWIND_TABLE_MAX_RULES		(1 << 16)
+#define UNWIND_TABLE_MAX_RULES		((1 << 16) - 1)
 
 /**
  * struct unwind_table_header - What a table begins with

@@ -780,6 +780,56 @@ static void page_with_rows_at_all_bytes(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, find(p, PAGE + i), 8 + 8 * (s64)i);
 }
 
+/*
+ * All sets of these rows, before a page without rows and one with a row. After that a
+ * page that makes blocks of all sizes.
+ */
+static void rows_at_the_edges_of_blocks(struct kunit *test)
+{
+	static const u16 edges[] = { 1, 255, 256, 511, 512, 513, 1024, 2048, 3584, 4095 };
+	struct parts *p = test->priv;
+	unsigned int set, more, i, wrong = 0, shifts = 0;
+	s64 expected;
+
+	for (set = 0; set < 5U << ARRAY_SIZE(edges); set++) {
+		start(p);
+		add_run(p, 3);
+		add_page(p);
+		add_row(p, 0, 0);
+		for (i = 0; i < ARRAY_SIZE(edges); i++) {
+			if (set & 1U << i)
+				add_row(p, edges[i], i + 1);
+		}
+		add_page(p);
+		add_page(p);
+		add_row(p, 0, ARRAY_SIZE(edges) + 1);
+		add_page(p);
+		more = 32U << (set >> ARRAY_SIZE(edges));
+		for (i = 0; i < more; i++)
+			add_row(p, i, 0);
+		add_sp_rules(p, ARRAY_SIZE(edges) + 2);
+		KUNIT_EXPECT_EQ(test, make(p), 0);
+		shifts |= 1U << p->table->block_shift;
+
+		expected = 8;
+		for (i = 0; i < ARRAY_SIZE(edges); i++) {
+			wrong += find(p, 3 * PAGE + edges[i] - 1) != expected;
+			if (set & 1U << i)
+				expected = 16 + 8 * (s64)i;
+			wrong += find(p, 3 * PAGE + edges[i]) != expected;
+		}
+		wrong += find(p, 4 * PAGE) != NOT_COVERED;
+		wrong += find(p, 5 * PAGE - 1) != NOT_COVERED;
+		wrong += find(p, 5 * PAGE) != 16 + 8 * (s64)ARRAY_SIZE(edges);
+		wrong += find(p, 6 * PAGE - 1) != 16 + 8 * (s64)ARRAY_SIZE(edges);
+		wrong += find(p, 6 * PAGE) != 8;
+		wrong += find(p, 7 * PAGE - 1) != 8;
+		wrong += find(p, 7 * PAGE) != NOT_COVERED;
+	}
+	KUNIT_EXPECT_EQ(test, wrong, 0);
+	KUNIT_EXPECT_EQ(test, shifts, 0x1f00);
+}
+
 static void most_rules_that_a_table_can_have(struct kunit *test)
 {
 	struct parts *p = test->priv;
@@ -800,7 +850,9 @@ static void most_rules_that_a_table_can_have(struct kunit *test)
 			break;
 	}
 	KUNIT_EXPECT_EQ(test, i, UNWIND_TABLE_MAX_RULES);
-	KUNIT_EXPECT_EQ(test, find(p, 2 * i), NOT_COVERED);
+	/* The last page has one row less, which ends with it. */
+	KUNIT_EXPECT_EQ(test, find(p, 2 * i + 1), 8 * (s64)i);
+	KUNIT_EXPECT_EQ(test, find(p, 2 * i + 2), NOT_COVERED);
 
 	add_sp_rules(p, 1);
 	expect_refused(test, p, "number of rules");
@@ -1040,7 +1092,8 @@ static void tables_that_do_not_tell_of_rbx_have_no_room_for_it(struct kunit *tes
 	KUNIT_EXPECT_EQ(test, make(p), 0);
 	KUNIT_EXPECT_EQ(test, unwind_table_find_bx(p->table, 2 * PAGE), 0);
 	KUNIT_EXPECT_EQ(test, unwind_table_find_bx(p->table, 5 * PAGE), 1);
-	KUNIT_EXPECT_EQ(test, p->table->size, size + 4 * sizeof(u16));
+	/* One for rows that were not handed in */
+	KUNIT_EXPECT_EQ(test, p->table->size, size + 5 * sizeof(u16));
 }
 
 /* Long rules have numbers of their own, whatever is between them. */
@@ -1160,6 +1213,7 @@ static struct kunit_case unwind_table_cases[] = {
 	KUNIT_CASE(first_byte_of_the_file),
 	KUNIT_CASE(each_row_of_a_page_is_found),
 	KUNIT_CASE(page_with_rows_at_all_bytes),
+	KUNIT_CASE(rows_at_the_edges_of_blocks),
 	KUNIT_CASE(most_rules_that_a_table_can_have),
 	KUNIT_CASE(most_runs_that_a_table_can_have),
 	KUNIT_CASE(empty_pages_have_nothing),
