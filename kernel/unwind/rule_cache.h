@@ -123,6 +123,20 @@ static __always_inline bool rule_slots_get(const struct rule_slot *slots,
 	       rule_slot_has(&slots[3], tag, word);
 }
 
+/* The first slot whose rule is of another generation, or else any slot in turn */
+static __always_inline struct rule_slot *
+rule_slots_room(struct rule_cache *cache, struct rule_slot *slots, u64 tag)
+{
+	unsigned int i;
+
+	for (i = 0; i < RULE_WAYS; i++) {
+		/* User addresses differ in the lower bits only. */
+		if (likely((READ_ONCE(slots[i].tag) ^ tag) >> RULE_ADDRESS_BITS))
+			return &slots[i];
+	}
+	return &slots[data_race(cache->next_way++) % RULE_WAYS];
+}
+
 /**
  * rule_slots_set - Remember a rule
  * @cache:	Cache
@@ -130,22 +144,15 @@ static __always_inline bool rule_slots_get(const struct rule_slot *slots,
  * @tag:	rule_cache_tag() of it, and of the generation in which it was found
  * @word:	The rule
  *
- * The first slot is found fastest: it is taken, unless its rule is of the same
- * generation. Then any of them makes room. If another CPU is changing the slot, the
- * rule is not remembered, and nothing is lost.
+ * If another CPU is changing the same slot, the rule is not remembered, and nothing
+ * is lost.
  */
 static __always_inline void rule_slots_set(struct rule_cache *cache,
 					   struct rule_slot *slots, u64 tag,
 					   u64 word)
 {
-	struct rule_slot *slot = slots;
+	struct rule_slot *slot = rule_slots_room(cache, slots, tag);
 	u64 old = READ_ONCE(slot->tag);
-
-	/* The addresses cancel out only as far as user addresses go. */
-	if (!((old ^ tag) >> RULE_ADDRESS_BITS)) {
-		slot += data_race(cache->next_way++) % RULE_WAYS;
-		old = READ_ONCE(slot->tag);
-	}
 
 	/*
 	 * Nobody takes @word for that of the old tag: pairs with smp_rmb(). Not
