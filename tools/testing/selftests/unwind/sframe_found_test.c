@@ -273,6 +273,18 @@ TEST_F(found, headers_in_the_middle_of_the_file_are_passed_over)
 	EXPECT_TRUE(is_exact(&image->code));
 }
 
+/* Nearer to the code than those that it belongs to */
+TEST_F(found, headers_that_are_mapped_once_more_are_passed_over)
+{
+	struct image *image = &self->image;
+	void *between = (void *)(image->addr + PAGE);
+
+	ASSERT_TRUE(image_map(image));
+	ASSERT_EQ(between, mmap(between, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED,
+				image->fd, 0));
+	EXPECT_TRUE(is_exact(&image->code));
+}
+
 TEST_F(found, headers_that_cannot_be_read_are_passed_over)
 {
 	struct image *image = &self->image;
