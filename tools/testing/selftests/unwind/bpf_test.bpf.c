@@ -63,8 +63,8 @@ static __always_inline int ask(int place)
 	if (!wanted())
 		return 0;
 
-	ret = bpf_unwind_user_request(&cookie);
 	if (count_only) {
+		ret = bpf_unwind_user_request(&cookie);
 		__sync_fetch_and_add(ret < 0 ? &refused :
 				     ret == BPF_UNWIND_QUEUED ? &queued :
 				     ret == BPF_UNWIND_PENDING ? &pending :
@@ -74,9 +74,12 @@ static __always_inline int ask(int place)
 
 	rec = bpf_ringbuf_reserve(&records, sizeof(*rec), 0);
 	if (!rec) {
-		__sync_fetch_and_add(&lost, 1);
+		/* An NMI does not wait for the buffer's lock. It asks later. */
+		if (place != UB_NMI)
+			__sync_fetch_and_add(&lost, 1);
 		return 0;
 	}
+	ret = bpf_unwind_user_request(&cookie);
 	rec->type = 'R';
 	rec->place = place;
 	rec->ret = ret;
