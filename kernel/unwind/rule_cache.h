@@ -134,6 +134,7 @@ rule_slots_room(struct rule_cache *cache, struct rule_slot *slots, u64 tag)
 		if (likely((READ_ONCE(slots[i].tag) ^ tag) >> RULE_ADDRESS_BITS))
 			return &slots[i];
 	}
+	/* It does not matter which: data_race() may lose a change. */
 	return &slots[data_race(cache->next_way++) % RULE_WAYS];
 }
 
