@@ -8,7 +8,6 @@
  * function, so it can be made with user access enabled.
  */
 
-#include <linux/atomic.h>
 #include <linux/build_bug.h>
 #include <linux/compiler.h>
 #include <linux/gfp_types.h>
@@ -18,17 +17,19 @@
 
 /**
  * struct rule_slot - A rule that was looked up
- * @tag:	Address and generation, see rule_cache_tag(); 0 if the slot is empty,
- *		RULE_BUSY while somebody changes @word
- * @word:	See UNWIND_WORD_TABLE. It belongs to @tag if @tag is the same before
- *		and after @word is read
+ * @key:	Its tag, see rule_cache_tag(), exclusive or @word. Both are 0 if the slot
+ *		is empty
+ * @word:	See UNWIND_WORD_TABLE
+ *
+ * Both are written and read one after the other, in any order and without a lock. So
+ * a reader may get the key of one rule and the word of another. Unless the words are
+ * equal, that makes a tag of neither address, but of a third one: each by the
+ * difference of the words. It would have to be in the same set, and be looked up now.
  */
 struct rule_slot {
-	u64	tag;
+	u64	key;
 	u64	word;
 };
-
-#define RULE_BUSY	1
 
 /* No user address has more, see TASK_SIZE_MAX. */
 #define RULE_ADDRESS_BITS	56
@@ -49,11 +50,9 @@ struct rule_set {
 /**
  * struct rule_cache - Rules of an mm
  * @pages:	RULE_SETS each
- * @next_way:	Which slot of a set goes next. Changes of it may get lost
  */
 struct rule_cache {
 	struct rule_set	*pages[RULE_PAGES];
-	unsigned int	next_way;
 };
 
 #ifdef CONFIG_UNWIND_USER_SFRAME
@@ -65,7 +64,7 @@ void rule_cache_free(struct rule_cache *cache);
 
 /*
  * Makes sure that rules of one generation do not match in the next. No user address
- * has the top bit, so no empty or busy slot matches one.
+ * has the top bit, so no empty slot matches one.
  */
 static __always_inline u64 rule_cache_mix(u64 gen)
 {
@@ -88,17 +87,10 @@ static __always_inline u64 rule_cache_tag(unsigned long pc, u64 mix)
 static __always_inline bool rule_slot_has(const struct rule_slot *slot, u64 tag,
 					  u64 *word)
 {
-	u64 val;
+	u64 val = READ_ONCE(slot->word);
 
-	/* The word is not read before the tag: pairs with rule_slot_set(). */
-	if (smp_load_acquire(&slot->tag) != tag)
+	if ((READ_ONCE(slot->key) ^ val) != tag)
 		return false;
-	val = READ_ONCE(slot->word);
-	/* Nor after the tag is read again, which was 0 if the word is newer. */
-	smp_rmb();
-	if (READ_ONCE(slot->tag) != tag)
-		return false;
-
 	*word = val;
 	return true;
 }
@@ -123,47 +115,39 @@ static __always_inline bool rule_slots_get(const struct rule_slot *slots,
 	       rule_slot_has(&slots[3], tag, word);
 }
 
-/* The first slot whose rule is of another generation, or else any slot in turn */
-static __always_inline struct rule_slot *
-rule_slots_room(struct rule_cache *cache, struct rule_slot *slots, u64 tag)
+/*
+ * The first slot whose rule is of another generation; or else one by bits of the
+ * address in which those of a set differ
+ */
+static __always_inline struct rule_slot *rule_slots_room(struct rule_slot *slots,
+							 u64 tag)
 {
 	unsigned int i;
+	u64 other;
 
 	for (i = 0; i < RULE_WAYS; i++) {
+		other = READ_ONCE(slots[i].key) ^ READ_ONCE(slots[i].word);
 		/* User addresses differ in the lower bits only. */
-		if (likely((READ_ONCE(slots[i].tag) ^ tag) >> RULE_ADDRESS_BITS))
+		if (likely((other ^ tag) >> RULE_ADDRESS_BITS))
 			return &slots[i];
 	}
-	/* It does not matter which: data_race() may lose a change. */
-	return &slots[data_race(cache->next_way++) % RULE_WAYS];
+	return &slots[(tag >> 8) % RULE_WAYS];
 }
 
 /**
  * rule_slots_set - Remember a rule
- * @cache:	Cache
  * @slots:	rule_cache_slots() of the address that the rule is for
  * @tag:	rule_cache_tag() of it, and of the generation in which it was found
  * @word:	The rule
  *
- * If another CPU is changing the same slot, the rule is not remembered, and nothing
- * is lost.
+ * If another CPU writes to the same slot meanwhile, neither rule may be remembered.
  */
-static __always_inline void rule_slots_set(struct rule_cache *cache,
-					   struct rule_slot *slots, u64 tag,
-					   u64 word)
+static __always_inline void rule_slots_set(struct rule_slot *slots, u64 tag, u64 word)
 {
-	struct rule_slot *slot = rule_slots_room(cache, slots, tag);
-	u64 old = READ_ONCE(slot->tag);
+	struct rule_slot *slot = rule_slots_room(slots, tag);
 
-	/*
-	 * Nobody takes @word for that of the old tag: pairs with smp_rmb(). Not
-	 * instrumented, since no function must be called with user access enabled.
-	 */
-	if (old == RULE_BUSY || !raw_try_cmpxchg(&slot->tag, &old, RULE_BUSY))
-		return;
 	WRITE_ONCE(slot->word, word);
-	/* Whoever sees the tag sees the word: pairs with smp_load_acquire(). */
-	smp_store_release(&slot->tag, tag);
+	WRITE_ONCE(slot->key, tag ^ word);
 }
 
 #endif /* _KERNEL_UNWIND_RULE_CACHE_H */

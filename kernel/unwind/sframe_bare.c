@@ -65,20 +65,22 @@ static bool bare_find_rcu(struct sframe_mm *sm, unsigned long pc,
  * @sm:		Store
  * @pc:		Address of code
  * @range:	Code around it that has none either
- * @seq:	As long as this is sm->seq, @range is in the store
+ * @cuts:	As long as this is sm->cuts, @range is in the store
  *
  * Context: In an RCU reader, which keeps @range->file
  * Return: true if so.
  */
 bool sframe_bare_find(struct sframe_mm *sm, unsigned long pc,
-		      struct sframe_range *range, unsigned int *seq)
+		      struct sframe_range *range, u64 *cuts)
 {
+	unsigned int seq;
 	bool found;
 
 	do {
-		*seq = read_seqcount_begin(&sm->seq);
+		seq = read_seqcount_begin(&sm->seq);
+		*cuts = READ_ONCE(sm->cuts);
 		found = bare_find_rcu(sm, pc, range);
-	} while (read_seqcount_retry(&sm->seq, *seq));
+	} while (read_seqcount_retry(&sm->seq, seq));
 
 	return found;
 }
@@ -146,6 +148,7 @@ static void bare_cut_some(struct sframe_mm *sm, struct sframe_bare *bare,
 	memmove(&bare->ranges[first], &bare->ranges[first + nr],
 		(bare->nr - first - nr) * sizeof(bare->ranges[0]));
 	WRITE_ONCE(bare->nr, bare->nr - nr);
+	WRITE_ONCE(sm->cuts, sm->cuts + 1);
 	write_seqcount_end(&sm->seq);
 
 	/*

@@ -112,8 +112,8 @@ static void find_headers(struct sframe_image *image, struct vma_iterator *vmi,
 }
 
 /*
- * Note what @vma is, which @vmi is at. Returns why there cannot be a table in its file, NULL if
- * there can.
+ * Note what @vma is, which @vmi is at. Returns why there cannot be a table in its
+ * file, NULL if there can.
  */
 static const char *note_mapping(struct sframe_image *image,
 				struct vma_iterator *vmi,

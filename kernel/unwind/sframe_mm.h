@@ -160,6 +160,8 @@ struct sframe_bare {
  * @lock:	Protects all below but for what is said there
  * @seq:	Of changes of @texts and of ranges in @bare, for lookups without
  *		the lock
+ * @cuts:	Changes when ranges go from @bare. Not @seq, which comes back to the
+ *		same number while a walk sleeps. Read without the lock
  * @texts:	All entries; they do not overlap
  * @tables:	Those that have a table, by its address; they may overlap
  * @found:	Those that were not added, the oldest first
@@ -180,6 +182,7 @@ struct sframe_mm {
 	/* See above, and the table at the top for the entries. */
 	spinlock_t			lock;
 	seqcount_spinlock_t		seq;
+	u64				cuts;
 	struct rb_root			texts;
 	struct rb_root_cached		tables;
 	struct list_head		found;
@@ -246,7 +249,7 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 
 void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last);
 bool sframe_bare_find(struct sframe_mm *sm, unsigned long pc,
-		      struct sframe_range *range, unsigned int *seq);
+		      struct sframe_range *range, u64 *cuts);
 bool sframe_bare_has(struct sframe_mm *sm, unsigned long pc);
 void sframe_bare_add(struct sframe_mm *sm, const struct sframe_range *range,
 		     const char *reason);

@@ -352,8 +352,7 @@ static void take_pages(const struct table_parts *parts,
 	*to++ = (struct unwind_table_row) { .rule = table->nr_words };
 	for (page = 0; page < table->nr_pages; page++) {
 		to = take_page(parts, page, table, to);
-		if (page % TABLE_CHUNK == 0)
-			cond_resched();
+		cond_resched();
 	}
 	table->blocks[page * page_blocks(table->block_shift)] =
 		to - table->rows - 1;

@@ -332,7 +332,7 @@ enum unwind_user_status unwind_file_rule_bx(const struct unwind_file *file,
 					    u64 offset, struct unwind_rule *rule,
 					    u16 *bx)
 {
-	const struct unwind_table *table = rcu_dereference(file->table);
+	const struct unwind_table *table = unwind_file_table(file);
 
 	rule->word = 0;
 	*bx = table ? unwind_table_find_bx(table, offset) : 0;

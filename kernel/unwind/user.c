@@ -51,7 +51,7 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/unwind.h>
 
-/* Most frames of a window: what is followed with user access enabled once. */
+/* Most frames of a window, see unwind_user_window() */
 #define UNWIND_USER_WINDOW	64
 
 /*
@@ -521,18 +521,18 @@ static __always_inline bool
 unwind_user_has_part(const struct unwind_user_tables *tables, unsigned long pc)
 {
 	return IS_ENABLED(CONFIG_UNWIND_USER_TABLE) &&
-	       pc - tables->code.part.start < tables->code.part.len;
+	       pc - tables->part.start < tables->part.len;
 }
 
 /*
- * As above, or else: has the table at hand an ordinary rule? That is remembered. Not
- * covered means here, too, that the frame pointer counts.
+ * Is there a rule in the cache, or else an ordinary one in the table at hand? That is
+ * remembered. Not covered means here, too, that the frame pointer counts.
  */
 static __always_inline bool
 unwind_user_at_hand(const struct unwind_user_tables *tables,
 		    struct rule_cache *cache, unsigned long pc, u64 *word)
 {
-	const struct unwind_table_part *part = &tables->code.part;
+	const struct unwind_table_part *part = &tables->part;
 	struct rule_slot *slots;
 	u64 tag, val;
 
@@ -544,12 +544,13 @@ unwind_user_at_hand(const struct unwind_user_tables *tables,
 		return false;
 
 	val = part->words[unwind_table_part_rule(part, pc - part->start)];
-	if (val == UNWIND_TABLE_WORD_NOT_COVERED)
+	if (unlikely(UNWIND_TABLE_WORD_IS_LONG(val))) {
+		if (val != UNWIND_TABLE_WORD_NOT_COVERED)
+			return false;
 		val = unwind_word_fp(sizeof(u64));
-	else if (UNWIND_TABLE_WORD_IS_LONG(val))
-		return false;
+	}
 
-	rule_slots_set(cache, slots, tag, val);
+	rule_slots_set(slots, tag, val);
 	*word = val;
 	return true;
 }
@@ -563,7 +564,7 @@ static noinline void unwind_user_window_begin(struct unwind_user_tables *tables)
 {
 	rcu_read_lock();
 	pagefault_disable();
-	tables->code.part.len = 0;
+	tables->part.len = 0;
 }
 
 static noinline void unwind_user_window_end(void)
@@ -609,11 +610,13 @@ unwind_user_exact_rule(struct unwind_user_state *state,
 	}
 
 	bare = unwind_user_is_bare(tables, state->ip);
-	if (!bare && unwind_user_cached(tables, state->ip, &rule->word) &&
-	    rule->word & UNWIND_WORD_TABLE) {
+	if (!bare && unwind_user_cached(tables, state->ip, &rule->word)) {
 		*type = rule->word & UNWIND_WORD_FILE ? UNWIND_USER_TYPE_FILE :
 							UNWIND_USER_TYPE_SFRAME;
-		return UNWIND_USER_FOUND;
+		if (rule->word & UNWIND_WORD_TABLE)
+			return UNWIND_USER_FOUND;
+		/* No table covers it. */
+		bare = true;
 	}
 	return unwind_user_look_up(state, rule, type, bare);
 }
@@ -622,8 +625,9 @@ unwind_user_exact_rule(struct unwind_user_state *state,
  * Add up to @room callers (@room is not 0) with user access enabled once, and
  * without a function call: an ordinary frame takes no more than two loads and a
  * few compares.
- * To look up a rule that is not in the cache, user access is disabled and enabled
- * again. If the state's IP is exact, @rule is the rule for it, and an ordinary one.
+ * To look up a rule that is neither in the cache nor in the table at hand, user access
+ * is disabled and enabled again. If the state's IP is exact, @rule is the rule for it,
+ * and an ordinary one.
  *
  * Ends at the first frame that is not ordinary. The state becomes that of the
  * last entry; if that has no caller, the status says why.
@@ -703,18 +707,18 @@ unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
 		unwind_user_window_end();
 		unwind_user_set_frame(state, &frame);
 		status = unwind_user_look_up(state, rule, &type, false);
+		if (status == UNWIND_USER_FOUND && !rule->word)
+			status = UNWIND_USER_LONG_RULE;
+		if (status != UNWIND_USER_FOUND)
+			goto closed;
 		unwind_user_window_begin(tables);
 		masked_user_access_begin((const void __user *)frame.sp);
 		word = rule->word;
-		if (status == UNWIND_USER_FOUND && !word)
-			status = UNWIND_USER_LONG_RULE;
-		if (status != UNWIND_USER_FOUND)
-			break;
 	}
 out:
 	user_access_end();
 	unwind_user_window_end();
-
+closed:
 	if (status == UNWIND_USER_ODD_IP) {
 		frame.ip = unwind_user_check_ip(state, frame.ip,
 						frame.sp - word_size, &checked);
@@ -900,8 +904,8 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	tables.cache = NULL;
 	tables.code.start = 0;
 	tables.code.len = 0;
-	tables.code.part.start = 0;
-	tables.code.part.len = 0;
+	tables.part.start = 0;
+	tables.part.len = 0;
 	tables.sm = NULL;
 	if (state.word_size == sizeof(u64))
 		unwind_user_tables_begin(&tables);

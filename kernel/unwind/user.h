@@ -47,27 +47,26 @@ struct unwind_user_bare {
  * @len:	Bytes from there
  * @delta:	From an address to the offset in @file
  * @file:	The file
- * @part:	In a window, some of the code and of the table for it. Its start is an
- *		address. Empty if there is none
  */
 struct unwind_user_code {
 	unsigned long		start;
 	unsigned long		len;
 	unsigned long		delta;
 	struct unwind_file	*file;
-	struct unwind_table_part part;
 };
 
 /**
  * struct unwind_user_tables - What a walk knows of the tables of its mm
  * @bare:	Code without table: the program's own, and what was needed last
  * @cache:	Rules by address, NULL as long as the mm has no table
- * @mix:	rule_cache_mix() of @gen
+ * @mix:	rule_cache_mix() of @gen and @files_gen
  * @gen:	Generation of the store for which all this is valid
  * @files_gen:	unwind_files_get_gen() when the walk began
  * @code:	Code that may have a table for its file, and that was needed last.
- *		Good as long as @code_seq is that of the store
- * @code_seq:	See @code; never that of a store if there is none
+ *		Good as long as @code_cuts is what sframe_mm::cuts is; may be empty
+ * @code_cuts:	See @code
+ * @part:	In a window, some of a table for a file. Its start is an address. Empty
+ *		if there is none
  * @sm:		Store of current's mm, NULL if there is none
  * @entry:	Entry of the store that was needed last, with a reference, or NULL
  * @budget:	Rows of tables that the walk may still look at
@@ -82,7 +81,8 @@ struct unwind_user_tables {
 	u64			gen;
 	u64			files_gen;
 	struct unwind_user_code	code;
-	unsigned int		code_seq;
+	struct unwind_table_part part;
+	u64			code_cuts;
 	struct sframe_mm	*sm;
 	struct sframe_entry	*entry;
 	unsigned int		budget;

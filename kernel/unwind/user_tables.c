@@ -91,7 +91,7 @@ static void remember(const struct unwind_user_tables *tables, unsigned long pc,
 		     u64 word)
 {
 	if (likely(tables->cache))
-		rule_slots_set(tables->cache, rule_cache_slots(tables->cache, pc),
+		rule_slots_set(rule_cache_slots(tables->cache, pc),
 			       rule_cache_tag(pc, tables->mix), word);
 }
 
@@ -137,16 +137,16 @@ file_rule(struct unwind_user_tables *tables, const struct unwind_file *file,
 /*
  * Does the walk know the code around @pc, and may it have a table for its file?
  *
- * In an RCU reader. When a range is removed, sm->seq changes first; then the
+ * In an RCU reader. When a range is removed, sm->cuts changes first; then the
  * reference to the file is dropped, and the file is freed after a grace period. So a
- * reader that sees the old seq can use the file until its end, even if the range is
+ * reader that sees the old value can use the file until its end, even if the range is
  * being removed.
  */
 static __always_inline bool knows_code(const struct unwind_user_tables *tables,
 				       unsigned long pc)
 {
 	return pc - tables->code.start < tables->code.len &&
-	       !read_seqcount_retry(&tables->sm->seq, tables->code_seq);
+	       READ_ONCE(tables->sm->cuts) == tables->code_cuts;
 }
 
 /*
@@ -161,7 +161,7 @@ static __always_inline bool find_code(struct unwind_user_tables *tables,
 	struct unwind_user_code *code = &tables->code;
 
 	code->len = 0;
-	if (!sframe_bare_find(tables->sm, pc, range, &tables->code_seq))
+	if (!sframe_bare_find(tables->sm, pc, range, &tables->code_cuts))
 		return false;
 	if (!unwind_files_used() || !range->file)
 		return true;
@@ -172,9 +172,19 @@ static __always_inline bool find_code(struct unwind_user_tables *tables,
 	return true;
 }
 
+/* May the code around @pc have a table for its file? In an RCU reader */
+static __always_inline bool has_file(struct unwind_user_tables *tables,
+				     unsigned long pc)
+{
+	struct sframe_range range;
+
+	return knows_code(tables, pc) ||
+	       (find_code(tables, pc, &range) && tables->code.len);
+}
+
 /**
  * unwind_user_find_part - Have the table for an address's file at hand
- * @tables:	What the walk keeps; its code gets the part of the table with @pc
+ * @tables:	What the walk keeps; gets the part of the table with @pc
  * @pc:		Address
  *
  * Only what unwind_user_table_rule() would find without changing anything.
@@ -185,16 +195,16 @@ static __always_inline bool find_code(struct unwind_user_tables *tables,
 bool unwind_user_find_part(struct unwind_user_tables *tables, unsigned long pc)
 {
 	struct unwind_user_code *code = &tables->code;
-	struct unwind_table_part *part = &code->part;
+	struct unwind_table_part *part = &tables->part;
 	const struct unwind_table *table;
-	struct sframe_range range;
 	u64 start, end;
 
 	if (!tables->cache ||
-	    (tables->entry && sframe_entry_has(tables->entry, pc)))
+	    (tables->entry && sframe_entry_has(tables->entry, pc)) ||
+	    !has_file(tables, pc))
 		return false;
-	if (!knows_code(tables, pc) &&
-	    (!find_code(tables, pc, &range) || !code->len))
+	/* Blocks are counted from the start of a page. */
+	if (!PAGE_ALIGNED(code->start))
 		return false;
 	table = unwind_file_table(code->file);
 	if (!table || !READ_ONCE(table->used) ||
@@ -404,11 +414,9 @@ unwind_user_table_rule_bx(struct unwind_user_tables *tables, unsigned long pc,
 			  struct unwind_rule *rule, u16 *bx)
 {
 	struct unwind_user_code *code = &tables->code;
-	struct sframe_range range;
 
 	guard(rcu)();
-	if (!knows_code(tables, pc) &&
-	    (!find_code(tables, pc, &range) || !code->len))
+	if (!has_file(tables, pc))
 		return UNWIND_USER_NO_RULE;
 	return unwind_file_rule_bx(code->file, pc + code->delta, rule, bx);
 }

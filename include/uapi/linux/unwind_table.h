@@ -40,6 +40,7 @@
 #define UNWIND_TABLE_MAX_RUNS		64
 #define UNWIND_TABLE_MAX_PAGES		(1 << 20)
 #define UNWIND_TABLE_MAX_ROWS		(1 << 24)
+/* The last number of 16 bits is that of a rule of the kernel's own. */
 #define UNWIND_TABLE_MAX_RULES		((1 << 16) - 1)
 
 /**

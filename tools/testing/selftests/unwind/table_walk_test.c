@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 
 #include "engine_test.h"
+#include "sframe_image.h"
 #include "table_lib.h"
 #include "unwind_harness.h"
 
@@ -1078,6 +1079,60 @@ TEST_F(walk, page_of_the_file_that_is_in_two_segments)
 			   self->s.words[7] - at(self, 0),
 			   second + 9 * PAGE + 0x10));
 	munmap(mem, 32 * PAGE);
+}
+
+/*
+ * Code without an SFrame table begins and ends where the program says, not with a
+ * page. Each rule there is needed for the first time, by the first frame or later.
+ */
+TEST_F(walk, code_beside_an_added_sframe_table_has_its_own_rules)
+{
+	unsigned long text = at(self, 0), end = text + 7 * PAGE + 0x31;
+	u8 *added = map_anon(0, PAGE, PROT_READ | PROT_WRITE, 0);
+	static const u64 callers[] = {
+		7 * PAGE + 0x40, 7 * PAGE + 0x51, 7 * PAGE + 0x180,
+		7 * PAGE + 0x1f1, 8 * PAGE + 0x1, 8 * PAGE + 0x131,
+	};
+	struct table *t = self->table;
+	u64 ips[ARRAY_SIZE(callers) + 2];
+	unsigned int i, slot = 0;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_NE(NULL, added);
+	table_start(t);
+	/* Each 16 bytes have a rule that differs from those of their neighbours. */
+	for (i = 0; i < 9 * PAGE / 16; i++)
+		table_row(t, PAGE + 16 * i, rule_cfa(RSP, 8 + 8 * (i % 7)));
+	table_row(t, 10 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(t, FILE_PAGES * PAGE);
+	self->nr = file_use(self->fd, t, &self->file);
+	ASSERT_LT(0, self->nr);
+
+	sframe_build_init(&build, 3, true, (unsigned long)added);
+	sframe_build_func(&build, end - 16, 16, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 8);
+	ASSERT_LT(0, sframe_build_finish(&build));
+	memcpy(added, build.mem, PAGE);
+	ASSERT_EQ(0, add_table((unsigned long)added, (unsigned long)added + PAGE,
+			       text + 6 * PAGE + 0x45, end));
+
+	ips[0] = text + AT_MIDDLE;
+	slot += (AT_MIDDLE - PAGE) / 16 % 7;
+	for (i = 0; i < ARRAY_SIZE(callers); i++) {
+		self->s.words[slot] = text + callers[i];
+		slot += 1 + (callers[i] - 1 - PAGE) / 16 % 7;
+		ips[i + 1] = text + callers[i];
+	}
+	self->s.words[slot] = text + 10 * PAGE + 8;
+	ips[i + 1] = text + 10 * PAGE + 8;
+
+	for (i = 0; i < 2; i++) {
+		table_walk(&self->s, &self->t);
+		EXPECT_TRUE(is_trace(&self->t, ips, ARRAY_SIZE(ips), true));
+	}
+	ASSERT_EQ(0, remove_table((unsigned long)added));
+	munmap(added, PAGE);
 }
 
 /* ------------------------------------------------------------------------ */
