@@ -169,8 +169,8 @@ struct sframe_bare {
  * @nr_found:	Entries in @found
  * @nr_added:	Those that prctl() added
  * @nr_attached: Memory that has, or had, a table of its own
- * @gen:	Changes when an entry goes. Read without the lock
  * @files_epoch: What unwind_files_epoch was when the ranges were new. No lock
+ * @gen:	Changes when an entry goes. Read without the lock
  * @bare:	Code without table, or NULL. Read under RCU
  * @last_bare:	Indices of the ranges that were needed last, as a hint: any range
  *		that is there is bare. No lock
@@ -190,8 +190,8 @@ struct sframe_mm {
 	unsigned int			nr_found;
 	unsigned int			nr_added;
 	unsigned int			nr_attached;
-	u64				gen;
 	unsigned int			files_epoch;
+	u64				gen;
 	struct sframe_bare __rcu	*bare;
 	u16				last_bare[UNWIND_USER_BARE];
 	unsigned long			no_memory;

@@ -103,6 +103,9 @@ static size_t nr_cookies, max_cookies;
 /* By thread: when it was last seen outside of the kernel, or to exit */
 static uint64_t *last_seen;
 
+/* Of the first sample of all, with or without a callchain */
+static uint64_t first_time;
+
 static struct {
 	int fds[MAX_EVENTS];
 	int nr;
@@ -224,6 +227,8 @@ static void take_sample(const struct sample *sample)
 		counts[BAD_RECORD]++;
 		return;
 	}
+	if (!first_time || sample->time < first_time)
+		first_time = sample->time;
 	if (user)
 		seen(sample->tid, sample->time);
 	/* One that is there to see who is in user space */
@@ -419,6 +424,10 @@ static void judge(const struct cookie *cookie, unsigned long *missing)
 		    last_seen[cookie->sample_tid] > cookie->time + CLOCK_SLACK) {
 			++*missing;
 			tell("no record", cookie);
+			if (details >= 0)
+				printf("# sampled %.6f s after the first sample, and its thread was seen until %.6f s\n",
+				       (cookie->time - first_time) / 1e9,
+				       (last_seen[cookie->sample_tid] - first_time) / 1e9);
 		} else {
 			counts[WAITING]++;
 		}

@@ -11,6 +11,9 @@
 #include "walker_stubs.h"
 #include "unwind_harness.h"
 
+/* Of the kprobe PMU: a bit of config */
+#define RETPROBE	1
+
 FIXTURE(abi)
 {
 };
@@ -116,6 +119,34 @@ TEST_F(abi, many_events_on_one_sample_share_a_cookie_and_a_record)
 		EXPECT_EQ(!i, count_records(&rings[i]));
 		EXPECT_NE(NULL, answer_to(sample_nr(&rings[i], 0), &rings[0]));
 	}
+}
+
+/*
+ * When the callback returns, all events that were on have their record. One that was
+ * not, and is on by now, gets none: a sample there must have the frames.
+ */
+TEST_F(abi, sample_within_the_callback_needs_no_record)
+{
+	struct up_ring *enter, *within;
+	struct perf_event_attr attr;
+	struct up_rec *sample;
+
+	attr_enter(&attr, DEFER | OUTPUT);
+	enter = open_syscall(&attr, SYS_getppid);
+	up_attr_init(&attr, pmu_type("kprobe"), RETPROBE, DEFER);
+	attr.exclude_callchain_kernel = 1;
+	attr.kprobe_func = A("perf_unwind_callback");
+	within = open_ring(&attr, 0, -1);
+	ASSERT_TRUE(enable_all());
+	getppid_from_chain();
+	EXPECT_TRUE(drain_all());
+	ASSERT_EQ(1, count_samples(enter));
+	EXPECT_TRUE(has_chain(sample_nr(enter, 0), enter));
+	/* Other entries into the kernel have no stack to tell. */
+	ASSERT_EQ(1, count_samples(within));
+	sample = sample_nr(within, 0);
+	EXPECT_FALSE(sample->deferred);
+	EXPECT_TRUE(chain_syscall_ok(sample->user, sample->nr_user));
 }
 
 TEST_F(abi, entry_that_sleeps_is_answered_once)
