@@ -135,6 +135,30 @@ TEST(end_of_a_walk_has_its_reason)
 	munmap(words, PAGE);
 }
 
+/* That is how a thread begins. The first frame has a table, its caller has none. */
+TEST(frame_pointer_of_0_after_a_frame_by_a_table_is_the_end)
+{
+	unsigned long ip = (unsigned long)framed_ip_syscall;
+	u64 words[4] = { 0, (u64)call_code_ip };
+	struct area area;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	if (must_skip(_metadata, need_tracepoint("unwind", "unwind_user_done")))
+		return;
+	ASSERT_TRUE(area_make(&area, 3, true, false));
+	sframe_build_init(&build, 3, true, area.table);
+	sframe_build_func(&build, ip - 2, 4, SFRAME_BUILD_ROW1);
+	sframe_build_saved(&build, 0, SFRAME_BUILD_SP, 16, -16);
+	memcpy((void *)area.table, build.mem, sframe_build_finish(&build));
+	ASSERT_EQ(0, add_table(area.table, area.table_end, ip - 2, ip + 2));
+	EXPECT_EQ(2, count_reason(words, 2, "sframe=1 fp=0 "));
+	EXPECT_EQ(2, count_reason(words, 2, " end=end"));
+	remove_table(area.table);
+	munmap(area.mem, AREA_SIZE);
+	trace_clear();
+}
+
 /* A clock that the vDSO cannot tell: it makes the system call itself. */
 static long vdso_call(long nr)
 {
