@@ -599,35 +599,33 @@ static const u32 sframe_words_len[] = {
  */
 static __always_inline enum sframe_status
 sframe_scan_rows(const struct sframe_cursor *c, const unsigned int width,
-		 u32 off, struct sframe_rows *rows, u64 *words, u64 *info)
+		 u64 off, struct sframe_rows *rows, u64 *words, u64 *info)
 {
-	u64 at = rows->at, next, start, last = 0, val;
+	u64 at = rows->at, start, last = 0;
 
 	for (; rows->left; rows->left--) {
 		/* An info byte must be in it. */
 		if (at >= rows->end - width)
-			return SFRAME_BAD_FUNC_ROWS;
+			break;
 		if (!sframe_get(c, at, width, &start))
 			return SFRAME_FAULT;
 		if (start > off)
-			break;
+			return SFRAME_OK;
 		if (start < last)
 			return SFRAME_BAD_ROW_ORDER;
 		last = start;
 
 		at += width;
-		if (!sframe_get(c, at++, 1, &val))
+		if (!sframe_get(c, at++, 1, info))
 			return SFRAME_FAULT;
-		next = at + sframe_words_len[SFRAME_ROW_BITS(val)];
-		if (next > rows->end)
-			return SFRAME_ROW_CODE(val) == SFRAME_ROW_CODE_NONE ?
-			       SFRAME_BAD_ROW : SFRAME_BAD_FUNC_ROWS;
-
 		*words = at;
-		*info = val;
-		at = next;
+		at += sframe_words_len[SFRAME_ROW_BITS(*info)];
 	}
-	return SFRAME_OK;
+
+	if (!rows->left && at <= rows->end)
+		return SFRAME_OK;
+	return SFRAME_ROW_CODE(*info) == SFRAME_ROW_CODE_NONE ?
+	       SFRAME_BAD_ROW : SFRAME_BAD_FUNC_ROWS;
 }
 
 /* In a window: the words at @addr of the row that was found. */
@@ -652,7 +650,7 @@ sframe_get_words(const struct sframe_cursor *c, const struct sframe_func *func,
 /* In a window: the last of a function's rows that does not start after @off. */
 static __always_inline enum sframe_status
 sframe_find_row(const struct sframe_cursor *c, struct sframe_rows *rows,
-		const struct sframe_func *func, u32 off, struct sframe_row *row)
+		const struct sframe_func *func, u64 off, struct sframe_row *row)
 {
 	unsigned int limit = min3(func->num_rows, SFRAME_MAX_ROWS, *c->budget);
 	u64 words = 0, info = 0;
@@ -923,7 +921,7 @@ sframe_get_attr(const struct sframe_cursor *c, struct sframe_rows *rows,
 /* Of the function found, the row that applies at @off, in one window. */
 static __always_inline enum sframe_status
 sframe_read_row(const struct sframe_cursor *c, struct sframe_func *func,
-		u32 off, struct sframe_row *row)
+		u64 off, struct sframe_row *row)
 {
 	const struct sframe_section *sec = c->sec;
 	enum sframe_status status = SFRAME_OK;

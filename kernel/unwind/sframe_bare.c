@@ -182,25 +182,6 @@ static struct sframe_bare *bare_locked(struct sframe_mm *sm)
 }
 
 /**
- * sframe_bare_has - Is this address known to have no SFrame table?
- * @sm:		Store
- * @pc:		Address of code
- *
- * Context: sm->lock held
- * Return: true if so.
- */
-bool sframe_bare_has(struct sframe_mm *sm, unsigned long pc)
-{
-	const struct sframe_bare *bare = bare_locked(sm);
-	unsigned int i;
-
-	if (!bare)
-		return false;
-	i = bare_index(bare, bare->nr, pc);
-	return i < bare->nr && sframe_range_has(&bare->ranges[i], pc);
-}
-
-/**
  * sframe_bare_free - Free the ranges of a store that nobody uses any more
  * @sm:		Store
  */
@@ -270,31 +251,46 @@ static struct sframe_bare *bare_with_room(struct sframe_mm *sm)
 }
 
 /**
- * sframe_bare_add - Add a range
+ * sframe_bare_add - Add a range, unless an address in it is known to be bare
  * @sm:		Store
- * @range:	Code that is in no entry and in no other range; its file is the
- *		store's now
+ * @range:	Code that is in no entry. Ranges that it overlaps go. If it is not added,
+ *		it has no file any more; else its file is the store's now
+ * @pc:		The address
  * @reason:	Why there is no table, for the trace
  *
  * Context: sm->lock held
  */
-void sframe_bare_add(struct sframe_mm *sm, const struct sframe_range *range,
-		     const char *reason)
+void sframe_bare_add(struct sframe_mm *sm, struct sframe_range *range,
+		     unsigned long pc, const char *reason)
 {
 	struct sframe_bare *bare = bare_with_room(sm);
-	unsigned int i;
+	unsigned int first, nr = 0;
+
+	if (!bare)
+		goto drop;
+
+	first = bare_index(bare, bare->nr, range->start);
+	for (; first + nr < bare->nr && bare->ranges[first + nr].start < range->end; nr++) {
+		/*
+		 * A mapping that has grown, as those of compilers do, or somebody
+		 * who was faster: what was known stays true.
+		 */
+		if (sframe_range_has(&bare->ranges[first + nr], pc))
+			goto drop;
+	}
+	if (nr)
+		bare_cut(sm, bare, first, nr, "replaced");
 
 	trace_bare(range, reason);
-	if (!bare) {
-		unwind_file_put(range->file);
-		return;
-	}
-
-	i = bare_index(bare, bare->nr, range->start);
 	write_seqcount_begin(&sm->seq);
 	WRITE_ONCE(bare->nr, bare->nr + 1);
-	memmove(&bare->ranges[i + 1], &bare->ranges[i],
-		(bare->nr - 1 - i) * sizeof(bare->ranges[0]));
-	bare->ranges[i] = *range;
+	memmove(&bare->ranges[first + 1], &bare->ranges[first],
+		(bare->nr - 1 - first) * sizeof(bare->ranges[0]));
+	bare->ranges[first] = *range;
 	write_seqcount_end(&sm->seq);
+	return;
+
+drop:
+	unwind_file_put(range->file);
+	range->file = NULL;
 }

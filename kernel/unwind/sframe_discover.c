@@ -52,6 +52,9 @@
  * @inode:	Of the file, or NULL. Only used with the mmap lock held, while the
  *		mapping keeps it
  * @key:	What the file is known by where tables for files are
+ * @file:	What such tables are attached to, with a reference; NULL if nobody makes
+ *		any
+ * @no_memory:	There was none to make @file
  * @dev:	Device of it
  * @ino:	Its number
  * @nr_headers:	Number of mappings of the same file that start with its headers
@@ -69,6 +72,8 @@ struct sframe_image {
 	unsigned long		pgoff;
 	const struct inode	*inode;
 	const void		*key;
+	struct unwind_file	*file;
+	bool			no_memory;
 	dev_t			dev;
 	unsigned long		ino;
 	unsigned int		nr_headers;
@@ -88,12 +93,19 @@ static bool lock_mm(struct mm_struct *mm)
 /*
  * Collect the mappings that may start with the headers of the file of @vma, which @vmi
  * is at. The search ends at one that is as far from @vma as in the file, which is where
- * linkers put it.
+ * linkers put it. Returns why there cannot be a table, NULL if there can.
  */
-static void find_headers(struct sframe_image *image, struct vma_iterator *vmi,
-			 struct vm_area_struct *vma)
+static const char *find_headers(struct sframe_image *image, struct vma_iterator *vmi,
+				struct vm_area_struct *vma)
 {
 	unsigned int steps;
+
+	if (image->is_vdso) {
+		image->nr_headers = 1;
+		image->headers[0] = sframe_arch_vdso(vma->vm_mm);
+		image->lens[0] = vma->vm_end - image->headers[0];
+		return NULL;
+	}
 
 	for (steps = 0; vma && steps < SFRAME_MAX_STEPS; steps++) {
 		if (vma->vm_file && file_inode(vma->vm_file) == image->inode &&
@@ -109,35 +121,26 @@ static void find_headers(struct sframe_image *image, struct vma_iterator *vmi,
 		}
 		vma = vma_prev(vmi);
 	}
+	return image->nr_headers ? NULL : "ELF headers not mapped";
 }
 
-/*
- * Note what @vma is, which @vmi is at. Returns why there cannot be a table in its
- * file, NULL if there can.
- */
+/* Note what @vma is. Returns as find_headers(). */
 static const char *note_mapping(struct sframe_image *image,
-				struct vma_iterator *vmi,
-				struct vm_area_struct *vma)
+				const struct vm_area_struct *vma)
 {
 	unsigned long vdso = sframe_arch_vdso(vma->vm_mm);
 
 	image->start = vma->vm_start;
 	image->end = vma->vm_end;
 	image->pgoff = vma->vm_pgoff;
-	image->nr_headers = 0;
 
 	if (sframe_arch_is_vdso(vma) && vdso >= vma->vm_start &&
 	    vdso < vma->vm_end) {
 		image->is_vdso = true;
-		image->inode = NULL;
 		image->key = sframe_arch_vdso_key(vma->vm_mm);
-		image->nr_headers = 1;
-		image->headers[0] = vdso;
-		image->lens[0] = vma->vm_end - vdso;
 		return NULL;
 	}
 
-	image->is_vdso = false;
 	if (!vma->vm_file)
 		return "no file";
 	if (vma->vm_flags & SFRAME_NO_MEMORY)
@@ -147,8 +150,33 @@ static const char *note_mapping(struct sframe_image *image,
 	image->key = image->inode;
 	image->dev = image->inode->i_sb->s_dev;
 	image->ino = image->inode->i_ino;
-	find_headers(image, vmi, vma);
-	return image->nr_headers ? NULL : "ELF headers not mapped";
+	return NULL;
+}
+
+/*
+ * Note which file the code is mapped from, if anybody has the device for tables open.
+ * Whoever made a table for it may have seen that it has no SFrame table. Returns as
+ * find_headers().
+ */
+static const char *note_file(struct sframe_image *image)
+{
+	const struct unwind_table *table;
+
+	mmap_assert_locked(current->mm);
+
+	if (!image->key || !unwind_files_used())
+		return NULL;
+	image->file = unwind_file_get(image->inode, image->key, SFRAME_GFP);
+	if (IS_ERR(image->file)) {
+		image->file = NULL;
+		image->no_memory = true;
+	}
+	if (!image->file)
+		return NULL;
+
+	guard(rcu)();
+	table = unwind_file_table(image->file);
+	return table && table->no_sframe ? "none, says the table for the file" : NULL;
 }
 
 /* Addresses of a segment that is loaded @bias bytes above where it says. */
@@ -395,46 +423,33 @@ static bool maybe_code(struct mm_struct *mm, unsigned long pc)
 	return vma && (READ_ONCE(vma->vm_flags) & VM_EXEC);
 }
 
-/*
- * Note which file some code is mapped from, if anybody has the device for tables open.
- * @vma is the mapping now, which keeps the inode. Returns 0; -EAGAIN if another file
- * is mapped there by now; -ENOMEM.
- */
-static int set_file(const struct sframe_image *image,
-		    const struct vm_area_struct *vma,
-		    struct sframe_range *range)
+/* Hand over the file that some code is from. */
+static void set_file(struct sframe_image *image, struct sframe_range *range)
 {
-	unsigned long start = image->pgoff << PAGE_SHIFT;
-	struct unwind_file *file;
+	range->file = image->file;
+	range->delta = (image->pgoff << PAGE_SHIFT) - image->start;
+	image->file = NULL;
+}
 
-	mmap_assert_locked(current->mm);
-
-	range->file = NULL;
-	if (!image->key || !unwind_files_used())
-		return 0;
-	if (image->inode && (!vma->vm_file || image->inode != file_inode(vma->vm_file)))
-		return -EAGAIN;
-
-	range->delta = start - image->start;
-	file = unwind_file_get(image->inode, image->key, SFRAME_GFP);
-	if (IS_ERR(file))
-		return PTR_ERR(file);
-	range->file = file;
-	return 0;
+/* Does @vma, where there was another mapping before, have the file that was noted? */
+static bool has_file(const struct sframe_image *image,
+		     const struct vm_area_struct *vma)
+{
+	return !image->file || !image->inode ||
+	       (vma->vm_file && image->inode == file_inode(vma->vm_file));
 }
 
 /*
  * Remember that some code has no SFrame table. But do not if there was no memory to
- * note its file (@ret): then a table for that file would never be seen.
+ * note its file: then a table for that file would never be seen.
  */
 static void insert_bare(const struct sframe_image *image,
-			struct sframe_range *bare,
-			struct sframe_search *search, int ret,
-			const char *reason)
+			struct sframe_range *bare, u64 *cuts,
+			struct sframe_search *search, const char *reason)
 {
-	if (!ret) {
+	if (!image->no_memory) {
 		sframe_bare_insert(image->sm, bare, search, image->pc,
-				   image->epoch, reason);
+				   image->epoch, reason, cuts);
 		return;
 	}
 	bare->start = image->pc;
@@ -469,14 +484,13 @@ insert_entry(struct sframe_image *image, const struct sframe_entry *found,
 /* The second half: without the lock read the headers, then take it again. */
 static enum unwind_user_status
 discover_unlocked(struct sframe_image *image, struct sframe_entry **entry,
-		  struct sframe_range *bare)
+		  struct sframe_range *bare, u64 *cuts)
 {
 	enum unwind_user_status status = UNWIND_USER_NO_CODE;
 	struct mm_struct *mm = current->mm;
 	struct sframe_entry found = { };
 	struct vm_area_struct *vma;
 	const char *reason;
-	int ret;
 
 	reason = fill_entry(image, &found);
 	if (IS_ERR(reason)) {
@@ -501,14 +515,16 @@ discover_unlocked(struct sframe_image *image, struct sframe_entry **entry,
 
 	found.code.start = max(found.code.start, vma->vm_start);
 	found.code.end = min(found.code.end, vma->vm_end);
-	ret = set_file(image, vma, &found.code);
-	if (ret == -EAGAIN) {
-		status = UNWIND_USER_FAULT;
-	} else if (IS_ERR_OR_NULL(reason)) {
+	status = UNWIND_USER_FAULT;
+	if (!has_file(image, vma))
+		goto out;
+
+	set_file(image, &found.code);
+	if (IS_ERR_OR_NULL(reason)) {
 		status = insert_entry(image, &found, entry);
 	} else {
 		*bare = found.code;
-		insert_bare(image, bare, &image->search, ret, reason);
+		insert_bare(image, bare, cuts, &image->search, reason);
 		status = UNWIND_USER_NO_RULE;
 	}
 out:
@@ -521,8 +537,9 @@ out:
  * @sm:		Store of current's mm, which knows nothing of @pc
  * @pc:		Address of code, or what a stack says is one
  * @entry:	The entry for @pc, in the store, with a reference
- * @bare:	Code around @pc that has no table; remembered if that is possible. The
- *		caller has no reference to its file
+ * @bare:	Code around @pc that has no table. If it has a file, it is remembered;
+ *		the caller has no reference to that
+ * @cuts:	As long as this is sm->cuts, a @bare with a file is in the store
  *
  * Context: Process context, may sleep. Takes the mmap lock for reading; not
  *	    while user memory is read, which may take any time but ends when the
@@ -534,7 +551,7 @@ out:
  */
 enum unwind_user_status
 sframe_discover(struct sframe_mm *sm, unsigned long pc,
-		struct sframe_entry **entry, struct sframe_range *bare)
+		struct sframe_entry **entry, struct sframe_range *bare, u64 *cuts)
 {
 	struct mm_struct *mm = current->mm;
 	VMA_ITERATOR(vmi, mm, pc);
@@ -544,7 +561,6 @@ sframe_discover(struct sframe_mm *sm, unsigned long pc,
 	enum unwind_user_status status;
 	struct vm_area_struct *vma;
 	const char *reason;
-	int ret;
 
 	if (!maybe_code(mm, pc))
 		return UNWIND_USER_NO_CODE;
@@ -557,18 +573,18 @@ sframe_discover(struct sframe_mm *sm, unsigned long pc,
 		return UNWIND_USER_NO_CODE;
 	}
 
-	reason = note_mapping(&image, &vmi, vma);
+	reason = note_mapping(&image, vma);
+	if (!reason)
+		reason = note_file(&image);
+	if (!reason)
+		reason = find_headers(&image, &vmi, vma);
 	if (reason) {
 		bare->start = vma->vm_start;
 		bare->end = vma->vm_end;
-		status = UNWIND_USER_FAULT;
-		ret = set_file(&image, vma, bare);
-		if (ret != -EAGAIN) {
-			insert_bare(&image, bare, NULL, ret, reason);
-			status = UNWIND_USER_NO_RULE;
-		}
+		set_file(&image, bare);
+		insert_bare(&image, bare, cuts, NULL, reason);
 		mmap_read_unlock(mm);
-		return status;
+		return UNWIND_USER_NO_RULE;
 	}
 
 	/* The headers that were found last are the lowest. */
@@ -578,8 +594,9 @@ sframe_discover(struct sframe_mm *sm, unsigned long pc,
 	sframe_search_begin(sm, &image.search);
 	mmap_read_unlock(mm);
 
-	status = discover_unlocked(&image, entry, bare);
+	status = discover_unlocked(&image, entry, bare, cuts);
 
 	sframe_search_end(sm, &image.search);
+	unwind_file_put(image.file);
 	return status;
 }

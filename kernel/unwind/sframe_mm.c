@@ -598,11 +598,12 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
  * sframe_bare_insert - Remember that some code has no table
  * @sm:		Store
  * @range:	The code; becomes what is left of it beside added entries. Its file is
- *		the store's now
+ *		the store's now; it has none any more if it was not remembered
  * @search:	Search, or NULL if the mmap lock was held all the time
  * @pc:		Address that was searched for, in @range
  * @epoch:	unwind_files_get_epoch() before the file was looked at
  * @reason:	Why there is no table
+ * @cuts:	As long as this is sm->cuts, a @range with a file is in the store
  *
  * If it cannot be remembered, nothing is lost: it will be found again.
  *
@@ -610,7 +611,7 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
  */
 void sframe_bare_insert(struct sframe_mm *sm, struct sframe_range *range,
 			struct sframe_search *search, unsigned long pc,
-			unsigned int epoch, const char *reason)
+			unsigned int epoch, const char *reason, u64 *cuts)
 {
 	mmap_assert_locked(current->mm);
 	guard(spinlock)(&sm->lock);
@@ -621,22 +622,14 @@ void sframe_bare_insert(struct sframe_mm *sm, struct sframe_range *range,
 		range->start = pc;
 		range->end = pc + 1;
 		unwind_file_put(range->file);
+		range->file = NULL;
 		return;
 	}
 
 	clip_to_gap(sm, &range->start, &range->end, pc);
 	sframe_unlink_found(sm, range->start, range->end);
-
-	/*
-	 * A mapping that has grown, as those of compilers do, or somebody who was
-	 * faster: what was known stays true.
-	 */
-	if (sframe_bare_has(sm, pc)) {
-		unwind_file_put(range->file);
-		return;
-	}
-	sframe_bare_remove(sm, range->start, range->end, "replaced");
-	sframe_bare_add(sm, range, reason);
+	sframe_bare_add(sm, range, pc, reason);
+	*cuts = sm->cuts;
 }
 
 /* Can a table be attached to what @old stands for as well? */

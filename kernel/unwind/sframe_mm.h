@@ -250,15 +250,14 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last);
 bool sframe_bare_find(struct sframe_mm *sm, unsigned long pc,
 		      struct sframe_range *range, u64 *cuts);
-bool sframe_bare_has(struct sframe_mm *sm, unsigned long pc);
-void sframe_bare_add(struct sframe_mm *sm, const struct sframe_range *range,
-		     const char *reason);
+void sframe_bare_add(struct sframe_mm *sm, struct sframe_range *range,
+		     unsigned long pc, const char *reason);
 void sframe_bare_remove(struct sframe_mm *sm, unsigned long start,
 			unsigned long end, const char *what);
 void sframe_bare_free(struct sframe_mm *sm);
 void sframe_bare_insert(struct sframe_mm *sm, struct sframe_range *range,
 			struct sframe_search *search, unsigned long pc,
-			unsigned int epoch, const char *reason);
+			unsigned int epoch, const char *reason, u64 *cuts);
 
 void sframe_search_begin(struct sframe_mm *sm, struct sframe_search *search);
 void sframe_search_extend(struct sframe_mm *sm, struct sframe_search *search,
@@ -267,6 +266,6 @@ void sframe_search_end(struct sframe_mm *sm, struct sframe_search *search);
 
 enum unwind_user_status
 sframe_discover(struct sframe_mm *sm, unsigned long pc,
-		struct sframe_entry **entry, struct sframe_range *bare);
+		struct sframe_entry **entry, struct sframe_range *bare, u64 *cuts);
 
 #endif /* _KERNEL_UNWIND_SFRAME_MM_H */

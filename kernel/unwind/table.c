@@ -42,8 +42,8 @@ static const char *check_header(const struct unwind_table_header *header,
 		return "version";
 	if (header->machine != EM_X86_64 || header->word_size != sizeof(u64))
 		return "for another machine";
-	if (header->reserved)
-		return "reserved field of the header";
+	if (header->flags & ~UNWIND_TABLE_NO_SFRAME)
+		return "flags of the header";
 	if (!header->nr_runs || header->nr_runs > UNWIND_TABLE_MAX_RUNS)
 		return "number of runs";
 	if (!header->nr_pages || header->nr_pages > UNWIND_TABLE_MAX_PAGES)
@@ -412,6 +412,7 @@ static struct unwind_table *alloc_table(const struct table_parts *parts,
 	table->nr_rows = header->nr_rows;
 	table->nr_words = header->nr_rules;
 	table->block_shift = shift;
+	table->no_sframe = header->flags & UNWIND_TABLE_NO_SFRAME;
 	table->used = false;
 	table->serial = 0;
 	table->size = size;

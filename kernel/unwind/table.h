@@ -23,6 +23,7 @@
  * @nr_rows:	Number of rows that were handed in
  * @nr_words:	Number of rules that were handed in
  * @serial:	Names it in the trace
+ * @no_sframe:	The file has no SFrame table
  * @used:	A walk has found a rule in it
  * @size:	Bytes of memory that all this takes
  * @runs:	Pages of the file that follow one another
@@ -42,6 +43,7 @@ struct unwind_table {
 	unsigned int			nr_pages;
 	unsigned int			nr_rows;
 	unsigned int			nr_words;
+	bool				no_sframe;
 	bool				used;
 	u64				serial;
 	size_t				size;

@@ -45,6 +45,7 @@
 #include <uapi/linux/unwind_table.h>
 
 #include "rule_cache.h"
+#include "sframe_mm.h"
 #include "table_file.h"
 #include "user.h"
 
@@ -525,30 +526,72 @@ unwind_user_has_part(const struct unwind_user_tables *tables, unsigned long pc)
 }
 
 /*
- * Is there a rule in the cache, or else an ordinary one in the table at hand? That is
- * remembered. Not covered means here, too, that the frame pointer counts.
+ * The ordinary rule of the table for a file that is at hand, 0 if it has another one.
+ * Not covered means here, too, that the frame pointer counts.
  */
-static __always_inline bool
-unwind_user_at_hand(const struct unwind_user_tables *tables,
-		    struct rule_cache *cache, unsigned long pc, u64 *word)
+static __always_inline u64
+unwind_user_part_word(const struct unwind_user_tables *tables, unsigned long pc)
 {
 	const struct unwind_table_part *part = &tables->part;
+	u64 word = part->words[unwind_table_part_rule(part, pc - part->start)];
+
+	if (likely(!UNWIND_TABLE_WORD_IS_LONG(word)))
+		return word;
+	return word == UNWIND_TABLE_WORD_NOT_COVERED ? unwind_word_fp(sizeof(u64)) : 0;
+}
+
+/* Is there an SFrame table at hand for this code, which nobody has taken away? */
+static __always_inline bool
+unwind_user_has_sframe(const struct unwind_user_tables *tables, unsigned long pc)
+{
+	return IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) &&
+	       pc - tables->sframe_start < tables->sframe_len &&
+	       READ_ONCE(tables->sm->gen) == tables->gen;
+}
+
+/*
+ * The ordinary rule of the SFrame table that is at hand. 0 if it has another one, or if
+ * it is not present: then it is asked again where that can be waited for. The window
+ * is closed meanwhile.
+ */
+static __always_inline u64
+unwind_user_sframe_word(struct unwind_user_tables *tables,
+			const struct unwind_user_frame *frame,
+			struct unwind_rule *rule)
+{
+	enum sframe_status status;
+
+	user_access_end();
+	status = sframe_find_user(&tables->entry->sec, frame->ip - 1, rule,
+				  &tables->budget);
+	masked_user_access_begin((const void __user *)frame->sp);
+	return status == SFRAME_OK ? rule->word : 0;
+}
+
+/*
+ * In a window: is there a rule for a caller in the cache, or else an ordinary one in
+ * the table at hand? That is remembered.
+ */
+static __always_inline bool
+unwind_user_at_hand(struct unwind_user_tables *tables, struct rule_cache *cache,
+		    const struct unwind_user_frame *frame,
+		    struct unwind_rule *rule, u64 *word)
+{
+	unsigned long pc = frame->ip - 1;
 	struct rule_slot *slots;
-	u64 tag, val;
+	u64 tag, val = 0;
 
 	slots = rule_cache_slots(cache, pc);
 	tag = rule_cache_tag(pc, tables->mix);
 	if (likely(rule_slots_get(slots, tag, word)))
 		return true;
-	if (!unwind_user_has_part(tables, pc))
-		return false;
 
-	val = part->words[unwind_table_part_rule(part, pc - part->start)];
-	if (unlikely(UNWIND_TABLE_WORD_IS_LONG(val))) {
-		if (val != UNWIND_TABLE_WORD_NOT_COVERED)
-			return false;
-		val = unwind_word_fp(sizeof(u64));
-	}
+	if (unwind_user_has_part(tables, pc))
+		val = unwind_user_part_word(tables, pc);
+	else if (unwind_user_has_sframe(tables, pc))
+		val = unwind_user_sframe_word(tables, frame, rule);
+	if (!val)
+		return false;
 
 	rule_slots_set(slots, tag, val);
 	*word = val;
@@ -625,9 +668,9 @@ unwind_user_exact_rule(struct unwind_user_state *state,
  * Add up to @room callers (@room is not 0) with user access enabled once, and
  * without a function call: an ordinary frame takes no more than two loads and a
  * few compares.
- * To look up a rule that is neither in the cache nor in the table at hand, user access
- * is disabled and enabled again. If the state's IP is exact, @rule is the rule for it,
- * and an ordinary one.
+ * User access is disabled meanwhile where the SFrame table at hand is searched, and
+ * where page faults are allowed to look up a rule that is not at hand at all. If the
+ * state's IP is exact, @rule is the rule for it, and an ordinary one.
  *
  * Ends at the first frame that is not ordinary. The state becomes that of the
  * last entry; if that has no caller, the status says why.
@@ -682,7 +725,7 @@ unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
 		/* Code with a table, where the rule is at hand */
 		cache = has_tables ? tables->cache : NULL;
 		while (cache && entry < end &&
-		       unwind_user_at_hand(tables, cache, frame.ip - 1, &word)) {
+		       unwind_user_at_hand(tables, cache, &frame, rule, &word)) {
 			status = unwind_user_apply(state, &frame, word, NULL,
 						   false, word_size, &slot);
 			if (status != UNWIND_USER_FOUND)
@@ -906,6 +949,7 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	tables.code.len = 0;
 	tables.part.start = 0;
 	tables.part.len = 0;
+	tables.sframe_len = 0;
 	tables.sm = NULL;
 	if (state.word_size == sizeof(u64))
 		unwind_user_tables_begin(&tables);

@@ -69,6 +69,9 @@ struct unwind_user_code {
  *		if there is none
  * @sm:		Store of current's mm, NULL if there is none
  * @entry:	Entry of the store that was needed last, with a reference, or NULL
+ * @sframe_start: First byte of code for which @entry has an SFrame table, as long as
+ *		@gen is what it was
+ * @sframe_len:	Bytes from there; 0 if there is none
  * @budget:	Rows of tables that the walk may still look at
  * @bx_budget:	How often it may still look for the rbx of a frame
  *
@@ -85,6 +88,8 @@ struct unwind_user_tables {
 	u64			code_cuts;
 	struct sframe_mm	*sm;
 	struct sframe_entry	*entry;
+	unsigned long		sframe_start;
+	unsigned long		sframe_len;
 	unsigned int		budget;
 	unsigned int		bx_budget;
 };

@@ -36,6 +36,7 @@ static void tables_sync(struct unwind_user_tables *tables)
 
 	sframe_entry_put(tables->entry);
 	tables->entry = NULL;
+	tables->sframe_len = 0;
 	tables->gen = gen;
 	/* Neither of them makes up for a change of the other. */
 	tables->mix = rule_cache_mix(gen + (tables->files_gen << 32));
@@ -149,6 +150,21 @@ static __always_inline bool knows_code(const struct unwind_user_tables *tables,
 	       READ_ONCE(tables->sm->cuts) == tables->code_cuts;
 }
 
+/* Note a range of the store, unless it cannot have a table for its file. */
+static __always_inline void note_code(struct unwind_user_tables *tables,
+				      const struct sframe_range *range)
+{
+	struct unwind_user_code *code = &tables->code;
+
+	code->len = 0;
+	if (!unwind_files_used() || !range->file)
+		return;
+	code->start = range->start;
+	code->len = range->end - range->start;
+	code->delta = range->delta;
+	code->file = range->file;
+}
+
 /*
  * Note in @tables->code what the store knows of the code around @pc. Returns
  * false if that is nothing. If the code cannot have a table for its file,
@@ -158,17 +174,10 @@ static __always_inline bool knows_code(const struct unwind_user_tables *tables,
 static __always_inline bool find_code(struct unwind_user_tables *tables,
 				      unsigned long pc, struct sframe_range *range)
 {
-	struct unwind_user_code *code = &tables->code;
-
-	code->len = 0;
+	tables->code.len = 0;
 	if (!sframe_bare_find(tables->sm, pc, range, &tables->code_cuts))
 		return false;
-	if (!unwind_files_used() || !range->file)
-		return true;
-	code->start = range->start;
-	code->len = range->end - range->start;
-	code->delta = range->delta;
-	code->file = range->file;
+	note_code(tables, range);
 	return true;
 }
 
@@ -266,8 +275,10 @@ static enum unwind_user_status find_entry(struct unwind_user_tables *tables,
 {
 	enum unwind_user_status status = UNWIND_USER_FOUND;
 	struct sframe_mm *sm = tables->sm;
+	struct sframe_entry *entry;
 
 	sframe_entry_put(tables->entry);
+	tables->sframe_len = 0;
 	tables->entry = sframe_entry_get(sm, pc);
 	if (tables->entry && unlikely(entry_is_stale(tables->entry))) {
 		sframe_entry_drop(sm, tables->entry);
@@ -275,10 +286,19 @@ static enum unwind_user_status find_entry(struct unwind_user_tables *tables,
 		tables->entry = NULL;
 	}
 	if (!tables->entry)
-		status = sframe_discover(sm, pc, &tables->entry, bare);
+		status = sframe_discover(sm, pc, &tables->entry, bare,
+					 &tables->code_cuts);
 
-	if (status == UNWIND_USER_FOUND && unlikely(!tables->cache))
+	if (status != UNWIND_USER_FOUND)
+		return status;
+
+	if (unlikely(!tables->cache))
 		tables->cache = sframe_mm_cache(sm);
+	entry = tables->entry;
+	if (entry->has_table && !READ_ONCE(entry->reason)) {
+		tables->sframe_start = entry->code.start;
+		tables->sframe_len = entry->code.end - entry->code.start;
+	}
 	return status;
 }
 
@@ -363,6 +383,7 @@ static noinline bool change_entry(struct unwind_user_tables *tables,
 		return false;
 
 	/* Now it is known to be bare, unless there was no room for that. */
+	note_code(tables, &bare);
 	*status = bare_rule(tables, pc, rule, type);
 	if (*status == UNWIND_USER_END)
 		*status = set_bare(tables, &bare);

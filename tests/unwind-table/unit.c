@@ -102,7 +102,7 @@ static void check_header(void)
 	REFUSES(header.version, 2, "version");
 	REFUSES(header.machine, EM_386, "machine");
 	REFUSES(header.word_size, 4, "word size");
-	REFUSES(header.reserved, 1, "reserved field of the header");
+	REFUSES(header.flags, UNWIND_TABLE_NO_SFRAME << 1, "flags of the header");
 	REFUSES(header.nr_runs, UNWIND_TABLE_MAX_RUNS + 1, "too many runs");
 	REFUSES(header.nr_pages, UNWIND_TABLE_MAX_PAGES + 1, "too many pages");
 	REFUSES(header.nr_rows, UNWIND_TABLE_MAX_ROWS + 1, "too many rows");
@@ -464,6 +464,43 @@ out:
 	close(fd);
 }
 
+/* Flags of the table for a file whose last program header is of type @last */
+static uint32_t flags_of(uint32_t last, bool loaded)
+{
+	struct unwind_table_header header = { .flags = ~0U };
+	struct unwind_table *table = NULL;
+	uint8_t *image, *memory;
+	struct cfi cfi = { 0 };
+	size_t len, size;
+
+	cfi_cie(&cfi);
+	cfi_fde(&cfi, BUILD_CODE, 16);
+	cfi_end(&cfi);
+	image = build_elf(&(struct build){ 0x1000, 1, cfi.data, cfi.len }, &len);
+	((Elf64_Ehdr *)image)->e_phnum++;
+	((Elf64_Phdr *)(image + sizeof(Elf64_Ehdr)))[4].p_type = last;
+	memory = load(image, &size);
+	if (!(loaded ? unwind_table_from_memory(memory, size, &table) :
+		       unwind_table_from_image(image, len, &table)))
+		memcpy(&header, unwind_table_data(table, &len), sizeof(header));
+	unwind_table_free(table);
+	free(memory);
+	free(image);
+	free(cfi.data);
+	return header.flags;
+}
+
+static void sframe(void)
+{
+	int loaded;
+
+	for (loaded = 0; loaded < 2; loaded++) {
+		result(flags_of(PT_NULL, loaded) == UNWIND_TABLE_NO_SFRAME,
+		       "the table says that the file has no SFrame table");
+		result(flags_of(0x6474e554, loaded) == 0, "but not if it has one");
+	}
+}
+
 /* The file that has a function of this process */
 static void by_process(uintptr_t address, const char *what, bool is_file)
 {
@@ -719,6 +756,7 @@ int main(int argc, char **argv)
 	by_process((uintptr_t)&fork, "libc", true);
 	by_process((uintptr_t)&main, "the program", true);
 	vdso();
+	sframe();
 	truncated(argv[2], argv[1]);
 	trampolines();
 	printf("1..%u\n", nr_tests);

@@ -43,13 +43,19 @@
 /* The last number of 16 bits is that of a rule of the kernel's own. */
 #define UNWIND_TABLE_MAX_RULES		((1 << 16) - 1)
 
+/*
+ * The file has no SFrame table (no program header PT_GNU_SFRAME), so the kernel need
+ * not read its ELF headers to look for one.
+ */
+#define UNWIND_TABLE_NO_SFRAME		0x1
+
 /**
  * struct unwind_table_header - What a table begins with
  * @magic:	UNWIND_TABLE_MAGIC
  * @version:	UNWIND_TABLE_VERSION
  * @machine:	EM_X86_64, see linux/elf-em.h
  * @word_size:	Bytes of a word on the stack: 8
- * @reserved:	0
+ * @flags:	UNWIND_TABLE_NO_SFRAME
  * @nr_runs:	Number of runs, at most UNWIND_TABLE_MAX_RUNS
  * @nr_pages:	Number of pages in all runs, at most UNWIND_TABLE_MAX_PAGES
  * @nr_rows:	Number of rows, at most UNWIND_TABLE_MAX_ROWS
@@ -60,7 +66,7 @@ struct unwind_table_header {
 	__u16	version;
 	__u16	machine;
 	__u32	word_size;
-	__u32	reserved;
+	__u32	flags;
 	__u32	nr_runs;
 	__u32	nr_pages;
 	__u32	nr_rows;

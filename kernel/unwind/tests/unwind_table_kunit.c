@@ -309,13 +309,15 @@ static void other_machine_is_refused(struct kunit *test)
 	expect_refused(test, p, "for another machine");
 }
 
-static void reserved_field_of_the_header_is_refused(struct kunit *test)
+static void unknown_flag_of_the_header_is_refused(struct kunit *test)
 {
 	struct parts *p = test->priv;
 
 	start_plain(p);
-	p->header.reserved = 1U << 31;
-	expect_refused(test, p, "reserved field of the header");
+	p->header.flags = UNWIND_TABLE_NO_SFRAME << 1;
+	expect_refused(test, p, "flags of the header");
+	p->header.flags = 1U << 31 | UNWIND_TABLE_NO_SFRAME;
+	expect_refused(test, p, "flags of the header");
 }
 
 static void number_of_runs_is_limited(struct kunit *test)
@@ -1190,7 +1192,7 @@ static struct kunit_case unwind_table_cases[] = {
 	KUNIT_CASE(other_magic_is_refused),
 	KUNIT_CASE(other_version_is_refused),
 	KUNIT_CASE(other_machine_is_refused),
-	KUNIT_CASE(reserved_field_of_the_header_is_refused),
+	KUNIT_CASE(unknown_flag_of_the_header_is_refused),
 	KUNIT_CASE(number_of_runs_is_limited),
 	KUNIT_CASE(other_numbers_are_limited),
 	KUNIT_CASE(table_without_rows_or_rules_is_taken),

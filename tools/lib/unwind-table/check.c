@@ -18,8 +18,8 @@ static const char *check_header(const struct unwind_table_header *header)
 		return "machine";
 	if (header->word_size != 8)
 		return "word size";
-	if (header->reserved)
-		return "reserved field of the header";
+	if (header->flags & ~UNWIND_TABLE_NO_SFRAME)
+		return "flags of the header";
 	if (header->nr_runs > UNWIND_TABLE_MAX_RUNS)
 		return "too many runs";
 	if (header->nr_pages > UNWIND_TABLE_MAX_PAGES)

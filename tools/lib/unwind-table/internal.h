@@ -83,6 +83,7 @@ struct ut_elf {
 	unsigned int		nr_segments;
 	unsigned int		nr_code;
 	bool			is_go;
+	bool			has_sframe;
 	bool			asked_for_v8;
 	bool			has_v8;
 	/* PT_DYNAMIC, for names of symbols */

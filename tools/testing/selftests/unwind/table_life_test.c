@@ -1034,6 +1034,26 @@ TEST_F(life, memory_with_an_added_sframe_table_is_taken)
 	munmap(a.mem, AREA_SIZE);
 }
 
+/* A mapped file with an SFrame table that nobody can write to */
+static bool image_on_disk(struct image *image, struct stat *st)
+{
+	u8 *copy = malloc(FILE_SIZE);
+	bool done;
+	int fd;
+
+	if (!copy || !image_make(image, 3, true))
+		return false;
+	fd = open(test_path("image"), O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+	memcpy(copy, image->file, FILE_SIZE);
+	done = write(fd, copy, FILE_SIZE) == FILE_SIZE;
+	free(copy);
+	close(fd);
+	munmap(image->file, FILE_SIZE);
+	close(image->fd);
+	image->fd = open(test_path("image"), O_RDONLY | O_CLOEXEC);
+	return done && image_map(image) && !fstat(image->fd, st);
+}
+
 /* The file's own table comes before; what it does not have is looked for here. */
 TEST_F(life, sframe_section_of_the_file_comes_before_the_table_for_it)
 {
@@ -1043,24 +1063,11 @@ TEST_F(life, sframe_section_of_the_file_comes_before_the_table_for_it)
 	/* What comes after all functions of the text is in the table for the file. */
 	u64 words[4] = { };
 	struct stat st;
-	int nr, fd, i;
-	u8 *copy;
+	int nr, i;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_TRUE(image_make(&image, 3, true));
-	/* In a file that nobody can write to */
-	fd = open(test_path("image"), O_RDWR | O_CREAT | O_CLOEXEC, 0755);
-	copy = malloc(FILE_SIZE);
-	memcpy(copy, image.file, FILE_SIZE);
-	ASSERT_EQ(FILE_SIZE, write(fd, copy, FILE_SIZE));
-	free(copy);
-	close(fd);
-	munmap(image.file, FILE_SIZE);
-	close(image.fd);
-	image.fd = open(test_path("image"), O_RDONLY | O_CLOEXEC);
-	ASSERT_TRUE(image_map(&image));
-	ASSERT_EQ(0, fstat(image.fd, &st));
+	ASSERT_TRUE(image_on_disk(&image, &st));
 	EXPECT_TRUE(is_exact(&image.code));
 
 	/* All of it is unknown. */
@@ -1084,6 +1091,45 @@ TEST_F(life, sframe_section_of_the_file_comes_before_the_table_for_it)
 	ASSERT_EQ(0, dev_drop(self->fd, nr));
 	EXPECT_EQ(3, stack_of_words(words, ips));
 	EXPECT_EQ(words[3], ips[2]);
+	EXPECT_TRUE(is_exact(&image.code));
+	close(image.fd);
+	unlink(test_path("image"));
+}
+
+/* The table for the file is believed for as long as the file is what it was. */
+TEST_F(life, sframe_section_is_not_looked_for_if_the_table_says_there_is_none)
+{
+	struct table *t = self->table;
+	uint64_t ips[MAX_IPS];
+	struct image image;
+	struct stat st;
+	int nr;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_TRUE(image_on_disk(&image, &st));
+
+	table_start(t);
+	t->header.flags = UNWIND_TABLE_NO_SFRAME;
+	table_row(t, 0, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_end(t, FILE_SIZE);
+	nr = dev_make_table(self->fd, t);
+	ASSERT_LT(0, nr);
+	ASSERT_EQ(0, attach_as(self->fd, nr, getpid(), (void *)image.code.addr, &st));
+	EXPECT_EQ(1, stack_of((void *)image.code.top, ips));
+	EXPECT_EQ(image.code.ips[0], ips[0]);
+
+	/* A mapping that was not walked yet is searched when the table has gone ... */
+	ASSERT_EQ(0, dev_drop(self->fd, nr));
+	ASSERT_TRUE(image_map(&image));
+	EXPECT_TRUE(is_exact(&image.code));
+
+	/* ... and when it is about another file by now. */
+	nr = dev_make_table(self->fd, t);
+	ASSERT_LT(0, nr);
+	ASSERT_EQ(0, attach_as(self->fd, nr, getpid(), (void *)image.code.addr, &st));
+	ASSERT_TRUE(change_file(test_path("image"), TOUCH));
+	ASSERT_TRUE(image_map(&image));
 	EXPECT_TRUE(is_exact(&image.code));
 	close(image.fd);
 	unlink(test_path("image"));
