@@ -622,6 +622,7 @@ sframe_scan_rows(const struct sframe_cursor *c, const unsigned int width,
 		at += sframe_words_len[SFRAME_ROW_BITS(*info)];
 	}
 
+	/* The end of any other row was found to be the start of one that is in it. */
 	if (!rows->left && at <= rows->end)
 		return SFRAME_OK;
 	return SFRAME_ROW_CODE(*info) == SFRAME_ROW_CODE_NONE ?
@@ -941,7 +942,7 @@ sframe_read_row(const struct sframe_cursor *c, struct sframe_func *func,
 		sframe_end(c);
 		status = sframe_check_func(sec, func);
 		if (status == SFRAME_OK && func->info & SFRAME_INFO_PCMASK)
-			off %= func->rep_size;
+			off = (u32)off % func->rep_size;
 		sframe_begin(c);
 	}
 	if (status == SFRAME_OK)

@@ -111,6 +111,9 @@ void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last)
 			if (index >= nr)
 				continue;
 			range = &bare->ranges[index];
+			/* Not what a table says as long as it is there */
+			if (READ_ONCE(range->delta) & SFRAME_RANGE_CLAIMED)
+				continue;
 			last[i].start = READ_ONCE(range->start);
 			last[i].len = READ_ONCE(range->end) - last[i].start;
 			/* Whatever the key says: below it may say something else. */
@@ -263,25 +266,31 @@ static struct sframe_bare *bare_with_room(struct sframe_mm *sm)
 void sframe_bare_add(struct sframe_mm *sm, struct sframe_range *range,
 		     unsigned long pc, const char *reason)
 {
-	struct sframe_bare *bare = bare_with_room(sm);
+	struct sframe_bare *bare = bare_locked(sm);
+	unsigned int left = bare ? bare->nr : 0;
 	unsigned int first, nr = 0;
 
-	if (!bare)
-		goto drop;
-
-	first = bare_index(bare, bare->nr, range->start);
-	for (; first + nr < bare->nr && bare->ranges[first + nr].start < range->end; nr++) {
+	first = bare ? bare_index(bare, left, range->start) : 0;
+	for (; first + nr < left && bare->ranges[first + nr].start < range->end; nr++) {
 		/*
 		 * A mapping that has grown, as those of compilers do, or somebody
-		 * who was faster: what was known stays true.
+		 * who was faster: what was known stays true, unless a table said it.
 		 */
-		if (sframe_range_has(&bare->ranges[first + nr], pc))
+		if (sframe_range_has(&bare->ranges[first + nr], pc) &&
+		    sframe_range_holds(&bare->ranges[first + nr]))
 			goto drop;
 	}
 	if (nr)
 		bare_cut(sm, bare, first, nr, "replaced");
+	left -= nr;
 
 	trace_bare(range, reason);
+	bare = bare_with_room(sm);
+	if (!bare)
+		goto drop;
+	if (bare->nr != left)
+		first = bare_index(bare, bare->nr, range->start);
+
 	write_seqcount_begin(&sm->seq);
 	WRITE_ONCE(bare->nr, bare->nr + 1);
 	memmove(&bare->ranges[first + 1], &bare->ranges[first],

@@ -12,6 +12,9 @@
  * "There is no table" is a result like any other, and is remembered until the mapping
  * goes. What cannot be read although page faults are possible is remembered for a
  * second.
+ *
+ * If the table for the file says that there is none, nobody looks; that is believed
+ * for as long as that table is the one that applies.
  */
 
 #include <linux/elf.h>
@@ -55,6 +58,7 @@
  * @file:	What such tables are attached to, with a reference; NULL if nobody makes
  *		any
  * @no_memory:	There was none to make @file
+ * @claimed:	Nobody has looked: the table for @file says that there is no SFrame table
  * @dev:	Device of it
  * @ino:	Its number
  * @nr_headers:	Number of mappings of the same file that start with its headers
@@ -74,6 +78,7 @@ struct sframe_image {
 	const void		*key;
 	struct unwind_file	*file;
 	bool			no_memory;
+	bool			claimed;
 	dev_t			dev;
 	unsigned long		ino;
 	unsigned int		nr_headers;
@@ -160,8 +165,6 @@ static const char *note_mapping(struct sframe_image *image,
  */
 static const char *note_file(struct sframe_image *image)
 {
-	const struct unwind_table *table;
-
 	mmap_assert_locked(current->mm);
 
 	if (!image->key || !unwind_files_used())
@@ -171,12 +174,8 @@ static const char *note_file(struct sframe_image *image)
 		image->file = NULL;
 		image->no_memory = true;
 	}
-	if (!image->file)
-		return NULL;
-
-	guard(rcu)();
-	table = unwind_file_table(image->file);
-	return table && table->no_sframe ? "none, says the table for the file" : NULL;
+	image->claimed = image->file && unwind_file_claims_no_sframe(image->file);
+	return image->claimed ? "none, says the table for the file" : NULL;
 }
 
 /* Addresses of a segment that is loaded @bias bytes above where it says. */
@@ -428,10 +427,12 @@ static void set_file(struct sframe_image *image, struct sframe_range *range)
 {
 	range->file = image->file;
 	range->delta = (image->pgoff << PAGE_SHIFT) - image->start;
+	if (image->claimed)
+		range->delta |= SFRAME_RANGE_CLAIMED;
 	image->file = NULL;
 }
 
-/* Does @vma, where there was another mapping before, have the file that was noted? */
+/* Does @vma, which may have taken the place of another mapping, have the file noted? */
 static bool has_file(const struct sframe_image *image,
 		     const struct vm_area_struct *vma)
 {

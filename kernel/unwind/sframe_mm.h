@@ -5,7 +5,8 @@
 /*
  * What is known about the SFrame tables for the code of an mm. Shared by the store
  * (sframe_mm.c and sframe_bare.c), the search for tables (sframe_discover.c),
- * prctl() (sframe_prctl.c and sframe_proc.c) and the provider of rules (user_tables.c).
+ * prctl() (sframe_prctl.c and sframe_proc.c), the provider of rules (user_tables.c)
+ * and the walker (user.c), which asks the table that was needed last by itself.
  *
  * Code with a table has an entry, and so has code whose table cannot be used.
  * Code without an SFrame table, which is most of it, is bare: no more than a range,
@@ -71,7 +72,8 @@
  * struct sframe_range - Some code
  * @start:	First byte
  * @end:	The end (exclusive)
- * @delta:	From an address to the offset in @file
+ * @delta:	From an address to the offset in @file; and SFRAME_RANGE_CLAIMED, if only
+ *		the table for @file says that the code has no SFrame table
  * @file:	What it is mapped from, with a reference; NULL if that is no file, or
  *		nobody made tables when it was looked at
  */
@@ -82,10 +84,20 @@ struct sframe_range {
 	struct unwind_file	*file;
 };
 
+/* Where a file is mapped, offsets are a multiple of the page size apart. */
+#define SFRAME_RANGE_CLAIMED	1UL
+
 static inline bool sframe_range_has(const struct sframe_range *range,
 				    unsigned long pc)
 {
 	return pc - range->start < range->end - range->start;
+}
+
+/* Is a range without an SFrame table still one? What keeps it keeps its file. */
+static inline bool sframe_range_holds(const struct sframe_range *range)
+{
+	return likely(!(range->delta & SFRAME_RANGE_CLAIMED)) ||
+	       unwind_file_claims_no_sframe(range->file);
 }
 
 /**

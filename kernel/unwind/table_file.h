@@ -19,14 +19,16 @@
 #include <linux/errno.h>
 #include <linux/jump_label.h>
 #include <linux/list.h>
+#include <linux/rcupdate.h>
 #include <linux/refcount.h>
 #include <linux/time64.h>
 #include <linux/types.h>
 #include <linux/unwind_rule.h>
 #include <linux/unwind_user_types.h>
 
+#include "table.h"
+
 struct inode;
-struct unwind_table;
 
 /**
  * struct unwind_file - Something that tables can be attached to
@@ -152,6 +154,16 @@ unwind_file_table(const struct unwind_file *file)
 	return rcu_dereference(file->table);
 }
 
+/* Does the table that applies say that the file has no SFrame table? */
+static inline bool unwind_file_claims_no_sframe(const struct unwind_file *file)
+{
+	const struct unwind_table *table;
+
+	guard(rcu)();
+	table = unwind_file_table(file);
+	return table && table->no_sframe;
+}
+
 #else /* !CONFIG_UNWIND_USER_TABLE */
 
 static inline bool unwind_files_used(void)
@@ -179,6 +191,11 @@ static inline const struct unwind_table *
 unwind_file_table(const struct unwind_file *file)
 {
 	return NULL;
+}
+
+static inline bool unwind_file_claims_no_sframe(const struct unwind_file *file)
+{
+	return false;
 }
 
 static inline void unwind_file_put(struct unwind_file *file) { }

@@ -559,13 +559,18 @@ unwind_user_sframe_word(struct unwind_user_tables *tables,
 			const struct unwind_user_frame *frame,
 			struct unwind_rule *rule)
 {
+	unsigned int budget = tables->budget;
 	enum sframe_status status;
 
 	user_access_end();
-	status = sframe_find_user(&tables->entry->sec, frame->ip - 1, rule,
-				  &tables->budget);
+	status = sframe_find_user(&tables->entry->sec, frame->ip - 1, rule, &budget);
 	masked_user_access_begin((const void __user *)frame->sp);
-	return status == SFRAME_OK ? rule->word : 0;
+	if (status != SFRAME_OK || !rule->word)
+		return 0;
+
+	/* What was done for nothing is done again, and counts then. */
+	tables->budget = budget;
+	return rule->word;
 }
 
 /*
@@ -600,7 +605,8 @@ unwind_user_at_hand(struct unwind_user_tables *tables, struct rule_cache *cache,
 
 /*
  * No page fault is taken in a window: so it is an RCU reader, which keeps the table
- * for the file that was needed last.
+ * for the file that was needed last. How long it takes is bounded by its frames, and
+ * by the walk's budget of rows.
  */
 static noinline void unwind_user_window_begin(struct unwind_user_tables *tables)
 	__acquires(RCU)
@@ -665,8 +671,8 @@ unwind_user_exact_rule(struct unwind_user_state *state,
 }
 
 /*
- * Add up to @room callers (@room is not 0) with user access enabled once, and
- * without a function call: an ordinary frame takes no more than two loads and a
+ * Add up to @room callers (@room is not 0). Those whose rules are cached need user
+ * access enabled once, and no function call: each takes no more than two loads and a
  * few compares.
  * User access is disabled meanwhile where the SFrame table at hand is searched, and
  * where page faults are allowed to look up a rule that is not at hand at all. If the
@@ -950,6 +956,7 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	tables.part.start = 0;
 	tables.part.len = 0;
 	tables.sframe_len = 0;
+	tables.entry = NULL;
 	tables.sm = NULL;
 	if (state.word_size == sizeof(u64))
 		unwind_user_tables_begin(&tables);

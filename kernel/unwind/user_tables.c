@@ -4,8 +4,9 @@
  * tables that a profiler made for a file, which are in kernel memory.
  *
  * What was found for an address is kept in a cache per mm. This file is for
- * addresses that are not in it: find the table for the address, and the rule in the
- * table.
+ * addresses that are not in it, and that the table at hand has no ordinary rule for
+ * (user.c asks that one by itself): find the table for the address, and the rule in
+ * the table.
  *
  * SFrame tables cannot make a walk longer than the trace has room, since each frame
  * must move the stack pointer up. How long a frame may take is bounded by the
@@ -161,7 +162,7 @@ static __always_inline void note_code(struct unwind_user_tables *tables,
 		return;
 	code->start = range->start;
 	code->len = range->end - range->start;
-	code->delta = range->delta;
+	code->delta = range->delta & ~SFRAME_RANGE_CLAIMED;
 	code->file = range->file;
 }
 
@@ -175,7 +176,8 @@ static __always_inline bool find_code(struct unwind_user_tables *tables,
 				      unsigned long pc, struct sframe_range *range)
 {
 	tables->code.len = 0;
-	if (!sframe_bare_find(tables->sm, pc, range, &tables->code_cuts))
+	if (!sframe_bare_find(tables->sm, pc, range, &tables->code_cuts) ||
+	    !sframe_range_holds(range))
 		return false;
 	note_code(tables, range);
 	return true;

@@ -495,8 +495,9 @@ static void sframe(void)
 	int loaded;
 
 	for (loaded = 0; loaded < 2; loaded++) {
-		result(flags_of(PT_NULL, loaded) == UNWIND_TABLE_NO_SFRAME,
-		       "the table says that the file has no SFrame table");
+		/* What is in memory may have been changed there. */
+		result(flags_of(PT_NULL, loaded) == (loaded ? 0 : UNWIND_TABLE_NO_SFRAME),
+		       "the table of a file says that there is no SFrame table");
 		result(flags_of(0x6474e554, loaded) == 0, "but not if it has one");
 	}
 }

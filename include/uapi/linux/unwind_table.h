@@ -44,8 +44,8 @@
 #define UNWIND_TABLE_MAX_RULES		((1 << 16) - 1)
 
 /*
- * The file has no SFrame table (no program header PT_GNU_SFRAME), so the kernel need
- * not read its ELF headers to look for one.
+ * The file has no SFrame table (no program header PT_GNU_SFRAME). The kernel does not
+ * read its ELF headers to look for one as long as this table applies.
  */
 #define UNWIND_TABLE_NO_SFRAME		0x1
 
@@ -55,7 +55,7 @@
  * @version:	UNWIND_TABLE_VERSION
  * @machine:	EM_X86_64, see linux/elf-em.h
  * @word_size:	Bytes of a word on the stack: 8
- * @flags:	UNWIND_TABLE_NO_SFRAME
+ * @flags:	0 or UNWIND_TABLE_NO_SFRAME
  * @nr_runs:	Number of runs, at most UNWIND_TABLE_MAX_RUNS
  * @nr_pages:	Number of pages in all runs, at most UNWIND_TABLE_MAX_PAGES
  * @nr_rows:	Number of rows, at most UNWIND_TABLE_MAX_ROWS

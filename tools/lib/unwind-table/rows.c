@@ -439,7 +439,9 @@ int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len)
 		.version	= UNWIND_TABLE_VERSION,
 		.machine	= EM_X86_64,
 		.word_size	= 8,
-		.flags		= rows->elf->has_sframe ? 0 : UNWIND_TABLE_NO_SFRAME,
+		/* A process may have changed the headers in its memory. */
+		.flags		= rows->elf->has_sframe || rows->elf->src.loaded ?
+				  0 : UNWIND_TABLE_NO_SFRAME,
 		.nr_runs	= rows->nr_runs,
 		.nr_pages	= rows->nr_pages,
 		.nr_rows	= rows->nr_rows,
