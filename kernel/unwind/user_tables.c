@@ -23,6 +23,17 @@
 #include "table_file.h"
 #include "user.h"
 
+/* Know nothing but what is true for a generation of the store. */
+static void tables_reset(struct unwind_user_tables *tables, u64 gen)
+{
+	tables->entry = NULL;
+	tables->sframe_len = 0;
+	tables->gen = gen;
+	/* Neither of them makes up for a change of the other. */
+	tables->mix = rule_cache_mix(gen + (tables->files_gen << 32));
+	sframe_bare_last(tables->sm, tables->bare);
+}
+
 /* Forget what may have been unmapped meanwhile. */
 static void tables_sync(struct unwind_user_tables *tables)
 {
@@ -36,12 +47,7 @@ static void tables_sync(struct unwind_user_tables *tables)
 		return;
 
 	sframe_entry_put(tables->entry);
-	tables->entry = NULL;
-	tables->sframe_len = 0;
-	tables->gen = gen;
-	/* Neither of them makes up for a change of the other. */
-	tables->mix = rule_cache_mix(gen + (tables->files_gen << 32));
-	sframe_bare_last(tables->sm, tables->bare);
+	tables_reset(tables, gen);
 }
 
 /**
@@ -64,15 +70,14 @@ void unwind_user_tables_begin(struct unwind_user_tables *tables)
 	tables->sm = sm;
 	/* Pairs with cmpxchg() in sframe_mm_cache(). */
 	tables->cache = smp_load_acquire(&sm->cache);
-	tables->entry = NULL;
-	tables->gen = 0;
 	tables->files_gen = unwind_files_get_gen();
 	if (unwind_files_used() && unlikely(READ_ONCE(sm->files_epoch) !=
 					    unwind_files_get_epoch()))
 		sframe_mm_renew(sm);
 	tables->budget = SFRAME_MAX_ROWS_TRACE;
 	tables->bx_budget = UNWIND_USER_BX_PASSES;
-	tables_sync(tables);
+	/* Pairs with sframe_next_gen(), as in tables_sync(). */
+	tables_reset(tables, smp_load_acquire(&sm->gen));
 }
 
 /**
