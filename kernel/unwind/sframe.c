@@ -622,7 +622,7 @@ sframe_scan_rows(const struct sframe_cursor *c, const unsigned int width,
 		at += sframe_words_len[SFRAME_ROW_BITS(*info)];
 	}
 
-	/* The end of any other row was found to be the start of one that is in it. */
+	/* Any other row ends where the next one starts, which was checked. */
 	if (!rows->left && at <= rows->end)
 		return SFRAME_OK;
 	return SFRAME_ROW_CODE(*info) == SFRAME_ROW_CODE_NONE ?

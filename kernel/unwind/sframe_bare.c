@@ -111,7 +111,7 @@ void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last)
 			if (index >= nr)
 				continue;
 			range = &bare->ranges[index];
-			/* Not what a table says as long as it is there */
+			/* That needs a look at the table: find_code() has one. */
 			if (READ_ONCE(range->delta) & SFRAME_RANGE_CLAIMED)
 				continue;
 			last[i].start = READ_ONCE(range->start);

@@ -1096,7 +1096,7 @@ TEST_F(life, sframe_section_of_the_file_comes_before_the_table_for_it)
 	unlink(test_path("image"));
 }
 
-/* The table for the file is believed for as long as the file is what it was. */
+/* The table for the file is believed as long as it applies. */
 TEST_F(life, sframe_section_is_not_looked_for_if_the_table_says_there_is_none)
 {
 	struct table *t = self->table;
