@@ -52,8 +52,8 @@
  * @start:	First byte of the mapping
  * @end:	The end of it (exclusive)
  * @pgoff:	Page of the file that is mapped there
- * @inode:	Of the file, or NULL. Only used with the mmap lock held, while the
- *		mapping keeps it
+ * @inode:	Of the file, or NULL. Only used with the mmap lock held, or that of the
+ *		mapping, which keeps it
  * @key:	What the file is known by where tables for files are
  * @file:	What such tables are attached to, with a reference; NULL if nobody makes
  *		any
@@ -165,8 +165,6 @@ static const char *note_mapping(struct sframe_image *image,
  */
 static const char *note_file(struct sframe_image *image)
 {
-	mmap_assert_locked(current->mm);
-
 	if (!image->key || !unwind_files_used())
 		return NULL;
 	image->file = unwind_file_get(image->inode, image->key, SFRAME_GFP);
@@ -533,59 +531,87 @@ out:
 	return status;
 }
 
-/**
- * sframe_discover - Find the table for an address by its mapping
- * @sm:		Store of current's mm, which knows nothing of @pc
- * @pc:		Address of code, or what a stack says is one
- * @entry:	The entry for @pc, in the store, with a reference
- * @bare:	Code around @pc that has no table. If it has a file, it is remembered;
- *		the caller has no reference to that
- * @cuts:	As long as this is sm->cuts, a @bare with a file is in the store
- *
- * Context: Process context, may sleep. Takes the mmap lock for reading; not
- *	    while user memory is read, which may take any time but ends when the
- *	    task is killed.
- * Return: UNWIND_USER_FOUND with @entry, whose table may have turned out to be
- *	   of no use; UNWIND_USER_NO_RULE with @bare; UNWIND_USER_NO_CODE if @pc
- *	   is not in executable memory; UNWIND_USER_FAULT if it cannot be told
- *	   just now.
+/* All of the mapping has no table. Takes @image->file. */
+static enum unwind_user_status no_table(struct sframe_image *image,
+					struct sframe_range *bare, u64 *cuts,
+					const char *reason)
+{
+	bare->start = image->start;
+	bare->end = image->end;
+	set_file(image, bare);
+	insert_bare(image, bare, cuts, NULL, reason);
+	return UNWIND_USER_NO_RULE;
+}
+
+/*
+ * What can be told from @vma alone. Returns UNWIND_USER_END if nothing. With the mmap
+ * lock held for reading, or the lock of @vma.
  */
-enum unwind_user_status
-sframe_discover(struct sframe_mm *sm, unsigned long pc,
-		struct sframe_entry **entry, struct sframe_range *bare, u64 *cuts)
+static enum unwind_user_status discover_vma(struct sframe_image *image,
+					    const struct vm_area_struct *vma,
+					    struct sframe_range *bare, u64 *cuts)
+{
+	const char *reason;
+
+	if (!(vma->vm_flags & VM_EXEC))
+		return UNWIND_USER_NO_CODE;
+
+	reason = note_mapping(image, vma);
+	if (!reason)
+		reason = note_file(image);
+	return reason ? no_table(image, bare, cuts, reason) : UNWIND_USER_END;
+}
+
+/*
+ * If there are tables for files, mostly no more than the mapping itself is needed: then
+ * its own lock will do. It is held for writing before the mapping goes, and so before
+ * sframe_unmap(). Returns UNWIND_USER_END if the mmap lock is needed.
+ */
+static enum unwind_user_status discover_short(struct sframe_mm *sm, unsigned long pc,
+					      struct sframe_range *bare, u64 *cuts)
+{
+	struct sframe_image image = {
+		.sm = sm, .pc = pc, .epoch = unwind_files_get_epoch(),
+	};
+	enum unwind_user_status status;
+	struct vm_area_struct *vma;
+
+	vma = lock_vma_under_rcu(current->mm, pc);
+	if (!vma)
+		return maybe_code(current->mm, pc) ? UNWIND_USER_END : UNWIND_USER_NO_CODE;
+	status = discover_vma(&image, vma, bare, cuts);
+	vma_end_read(vma);
+	unwind_file_put(image.file);
+	return status;
+}
+
+static enum unwind_user_status discover_long(struct sframe_mm *sm, unsigned long pc,
+					     struct sframe_entry **entry,
+					     struct sframe_range *bare, u64 *cuts)
 {
 	struct mm_struct *mm = current->mm;
 	VMA_ITERATOR(vmi, mm, pc);
 	struct sframe_image image = {
 		.sm = sm, .pc = pc, .epoch = unwind_files_get_epoch(),
 	};
-	enum unwind_user_status status;
+	enum unwind_user_status status = UNWIND_USER_NO_CODE;
 	struct vm_area_struct *vma;
 	const char *reason;
 
-	if (!maybe_code(mm, pc))
-		return UNWIND_USER_NO_CODE;
 	if (!lock_mm(mm))
 		return UNWIND_USER_FAULT;
 
 	vma = vma_next(&vmi);
-	if (!vma || pc < vma->vm_start || !(vma->vm_flags & VM_EXEC)) {
-		mmap_read_unlock(mm);
-		return UNWIND_USER_NO_CODE;
-	}
-
-	reason = note_mapping(&image, vma);
-	if (!reason)
-		reason = note_file(&image);
-	if (!reason)
+	if (vma && pc >= vma->vm_start)
+		status = discover_vma(&image, vma, bare, cuts);
+	if (status == UNWIND_USER_END) {
 		reason = find_headers(&image, &vmi, vma);
-	if (reason) {
-		bare->start = vma->vm_start;
-		bare->end = vma->vm_end;
-		set_file(&image, bare);
-		insert_bare(&image, bare, cuts, NULL, reason);
+		if (reason)
+			status = no_table(&image, bare, cuts, reason);
+	}
+	if (status != UNWIND_USER_END) {
 		mmap_read_unlock(mm);
-		return UNWIND_USER_NO_RULE;
+		return status;
 	}
 
 	/* The headers that were found last are the lowest. */
@@ -600,4 +626,35 @@ sframe_discover(struct sframe_mm *sm, unsigned long pc,
 	sframe_search_end(sm, &image.search);
 	unwind_file_put(image.file);
 	return status;
+}
+
+/**
+ * sframe_discover - Find the table for an address by its mapping
+ * @sm:		Store of current's mm, which knows nothing of @pc
+ * @pc:		Address of code, or what a stack says is one
+ * @entry:	The entry for @pc, in the store, with a reference
+ * @bare:	Code around @pc that has no table. If it has a file, it is remembered;
+ *		the caller has no reference to that
+ * @cuts:	As long as this is sm->cuts, a @bare with a file is in the store
+ *
+ * Context: Process context, may sleep. Takes the mmap lock for reading, or that of the
+ *	    mapping; not while user memory is read, which may take any time but ends
+ *	    when the task is killed.
+ * Return: UNWIND_USER_FOUND with @entry, whose table may have turned out to be
+ *	   of no use; UNWIND_USER_NO_RULE with @bare; UNWIND_USER_NO_CODE if @pc
+ *	   is not in executable memory; UNWIND_USER_FAULT if it cannot be told
+ *	   just now.
+ */
+enum unwind_user_status
+sframe_discover(struct sframe_mm *sm, unsigned long pc,
+		struct sframe_entry **entry, struct sframe_range *bare, u64 *cuts)
+{
+	enum unwind_user_status status = UNWIND_USER_END;
+
+	if (unwind_files_used())
+		status = discover_short(sm, pc, bare, cuts);
+	else if (!maybe_code(current->mm, pc))
+		status = UNWIND_USER_NO_CODE;
+	return status == UNWIND_USER_END ?
+	       discover_long(sm, pc, entry, bare, cuts) : status;
 }

@@ -162,6 +162,7 @@ static __always_inline void note_code(struct unwind_user_tables *tables,
 {
 	struct unwind_user_code *code = &tables->code;
 
+	code->start = 0;
 	code->len = 0;
 	if (!unwind_files_used() || !range->file)
 		return;
@@ -182,10 +183,18 @@ static __always_inline bool find_code(struct unwind_user_tables *tables,
 {
 	tables->code.len = 0;
 	if (!sframe_bare_find(tables->sm, pc, range, &tables->code_cuts) ||
-	    !sframe_range_holds(range))
+	    !sframe_range_holds(range)) {
+		tables->code.start = pc;
 		return false;
+	}
 	note_code(tables, range);
 	return true;
+}
+
+/* Has find_code() just found nothing, so that asking again is in vain? */
+static bool code_is_unknown(const struct unwind_user_tables *tables, unsigned long pc)
+{
+	return !tables->code.len && tables->code.start == pc;
 }
 
 /* May the code around @pc have a table for its file? In an RCU reader */
@@ -379,7 +388,9 @@ static noinline bool change_entry(struct unwind_user_tables *tables,
 {
 	struct sframe_range bare;
 
-	*status = bare_rule(tables, pc, rule, type);
+	*status = UNWIND_USER_END;
+	if (!code_is_unknown(tables, pc))
+		*status = bare_rule(tables, pc, rule, type);
 	if (*status != UNWIND_USER_END)
 		return false;
 

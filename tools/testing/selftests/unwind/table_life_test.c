@@ -239,6 +239,57 @@ TEST_F(life, all_mappings_of_a_file_have_its_table)
 	munmap(third.mem, FILE_PAGES * PAGE);
 }
 
+/* Mappings of two files */
+#define MANY	60
+
+/* Map this file once more, in the place of @mem if that is not NULL. */
+static u8 *map_once_more(const struct code_file *file, u8 *mem)
+{
+	struct code_file f = *file;
+
+	if (mem)
+		return file_map_at(f.path, (unsigned long)mem, 0, FILE_PAGES * PAGE) ?
+		       mem : NULL;
+	return file_map(&f) ? f.mem : NULL;
+}
+
+TEST_F(life, mappings_that_come_and_go_in_any_order_are_told_apart)
+{
+	struct code_file other, *files[] = { &self->file, &other };
+	unsigned int numbers[] = { 0, 5 }, which[MANY], i, at, round;
+	u8 *mem[MANY];
+
+	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	plain_table(self->table, numbers[1]);
+	ASSERT_LT(0, file_use(self->fd, self->table, &other));
+
+	for (i = 0; i < MANY; i++) {
+		which[i] = i % 2;
+		mem[i] = map_once_more(files[which[i]], NULL);
+		ASSERT_NE(NULL, mem[i]);
+	}
+	for (round = 0; round < 6; round++) {
+		for (i = 0; i < MANY; i++) {
+			at = i * 37 % MANY;
+			EXPECT_TRUE(walks_plain(mem[at], numbers[which[at]]));
+		}
+		/* A third goes; then the other file is there. */
+		for (i = 0; i < MANY; i++) {
+			at = i * 23 % MANY;
+			if (at % 3 == round % 3)
+				munmap(mem[at], FILE_PAGES * PAGE);
+		}
+		for (i = round % 3; i < MANY; i += 3) {
+			which[i] ^= 1;
+			ASSERT_NE(NULL, map_once_more(files[which[i]], mem[i]));
+		}
+	}
+	for (i = 0; i < MANY; i++)
+		munmap(mem[i], FILE_PAGES * PAGE);
+	file_end(&other);
+}
+
 TEST_F(life, file_that_is_not_mapped_meanwhile_keeps_its_table)
 {
 	struct code_file *f = &self->file;
@@ -988,6 +1039,47 @@ TEST_F(life, added_sframe_table_comes_before_the_table_for_the_file)
 	stack_end(&s);
 	ASSERT_EQ(0, remove_table((unsigned long)table));
 	EXPECT_TRUE(warm(f->mem, 0));
+	munmap(table, PAGE);
+}
+
+/* Whatever is known of the code after it, and wherever that begins */
+TEST_F(life, added_sframe_table_counts_up_to_its_last_byte)
+{
+	unsigned long text = (unsigned long)self->file.mem, end;
+	u8 *table = map_anon(0, PAGE, PROT_READ | PROT_WRITE, 0);
+	u64 ips[] = { text + AT_MIDDLE, text + PLAIN_CALLER + 48, text + PLAIN_OUTER };
+	u64 after[] = { text + AT_MIDDLE, 0 };
+	struct stack s;
+	struct trace t;
+	int i;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	sframe_build_init(&build, 3, true, (unsigned long)table);
+	/* As table 3 has it */
+	sframe_build_func(&build, text + CALL_MIDDLE, 16, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 32);
+	ASSERT_LT(0, sframe_build_finish(&build));
+	memcpy(table, build.mem, PAGE);
+	ASSERT_TRUE(plain_stack(&s, self->file.mem));
+
+	for (end = text + AT_MIDDLE + 1; end <= text + AT_MIDDLE + 4; end++) {
+		ASSERT_EQ(0, add_table((unsigned long)table, (unsigned long)table + PAGE,
+				       text, end));
+		/* The first byte after it, which the table for the file does not know */
+		after[1] = end + 1;
+		for (i = 0; i < 2; i++) {
+			s.words[3] = after[1];
+			table_walk(&s, &t);
+			EXPECT_TRUE(is_trace(&t, after, 2, false));
+			s.words[3] = ips[1];
+			table_walk(&s, &t);
+			EXPECT_TRUE(is_trace(&t, ips, 3, true));
+		}
+		ASSERT_EQ(0, remove_table((unsigned long)table));
+	}
+	stack_end(&s);
 	munmap(table, PAGE);
 }
 
