@@ -89,7 +89,7 @@ unmodified: tree
 	@harness/build feature perf unwind-tables
 	@harness/toolroot forky
 	@harness/toolroot programs
-	@MODES='fp first defer container dwarf pairs' harness/unmodified cc1 cc1plus perl python3 \
+	@MODES='fp first defer ahead container dwarf pairs' harness/unmodified cc1 cc1plus perl python3 \
 		gzip xz sort git clang qemu openssl postgres nginx redis node java java-plain
 
 recipes: tree

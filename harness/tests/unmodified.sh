@@ -124,33 +124,44 @@ pass ends-tells-where-the-kernel-says-cut tells "1 are cut in the kernel's word,
 pass ends-tells-where-the-kernel-says-complete \
 	tells "1 are complete in the kernel's word, but not by their end: 1 at f in /lib/libc.so.6"
 
-# pairs ANOTHER - a stack taken twice; ANOTHER is what DWARF has for the caller of f
+# pairs CALLER [NR [FRAMES]] - a stack taken twice; CALLER is what DWARF has for the
+# caller of f, NR its system call's number, and FRAMES are those by tables
 pairs() {
-	cat > "$counting/script" << END
-sort      10/10    1.000000001: tables: 
+	{
+		echo 'sort      10/10    1.000000001: tables: NR 1 (1, 2)'
+		head -n "${3:-3}" << END
 	    7f0000001100 f (/lib/libc.so.6+0x1100)
 	    7f0000001200 g (/lib/libc.so.6+0x1200)
 	    7f0000002019 [unknown] (/lib/libc.so.6+0x2019)
+END
+		cat << END
 
-sort      10/10    1.000000002: dwarf: 
+sort      10/10    1.000000002: dwarf: NR ${2:-1} = 0
 	    7f0000001100 f (/lib/libc.so.6+0x1100)
-	    7f00000011$1 g (/lib/libc.so.6+0x11$1)
+	    7f000000$1 g (/lib/libc.so.6+0x$1)
 	    7f0000002018 [unknown] (/lib/libc.so.6+0x2018)
 
 sort      10/10    1.000000003: tables: 
-	    7f0000001100 f (/lib/libc.so.6+0x1100)
+	    7f0000001104 f (/lib/libc.so.6+0x1104)
 
 sort      10/10    1.000000004: dwarf: 
-	    7f0000001100 f (/lib/libc.so.6+0x1100)
+	    7f0000001104 f (/lib/libc.so.6+0x1104)
 
 END
+	} > "$counting/script"
 	PATH=$counting/bin:$PATH "$unmodified/../sframe-programs/pairs" "$counting/script" tables dwarf sort \
 		"$counting/root" | tail -n 1 > "$counting/share"
 }
-pairs ff
-pass pairs-of-a-program-that-agree counts "2 pairs, complete 1 by tables and 1 by DWARF, 1 different stacks, 3 frames, 0 short at exit, 0 cut at a register, 0 in code without CFI, 0 without partner, 0 differ"
-pairs fe
-pass pairs-of-a-program-that-differ counts "2 pairs, complete 1 by tables and 1 by DWARF, 1 different stacks, 3 frames, 0 short at exit, 0 cut at a register, 0 in code without CFI, 0 without partner, 1 differ"
+pairs 11ff
+pass pairs-of-a-program-that-agree counts "2 pairs, complete 1 by tables and 1 by DWARF, 1 different stacks, 3 frames, 0 short at exit, 0 cut, 0 in code without CFI, 0 without partner, 0 differ"
+pairs 1200
+pass pairs-that-agree-at-a-signal counts "2 pairs, complete 1 by tables and 1 by DWARF, 1 different stacks, 3 frames, 0 short at exit, 0 cut, 0 in code without CFI, 0 without partner, 0 differ"
+pairs 11fe
+pass pairs-of-a-program-that-differ counts "2 pairs, complete 1 by tables and 1 by DWARF, 1 different stacks, 3 frames, 0 short at exit, 0 cut, 0 in code without CFI, 0 without partner, 1 differ"
+pairs 11ff 2
+pass pairs-of-two-system-calls-are-none counts "1 pairs, complete 0 by tables and 0 by DWARF, 0 different stacks, 0 frames, 0 short at exit, 0 cut, 0 in code without CFI, 2 without partner, 0 differ"
+pairs 11ff 1 1
+pass pairs-that-are-cut-where-the-table-does-not-know counts "2 pairs, complete 0 by tables and 1 by DWARF, 1 different stacks, 1 frames, 0 short at exit, 1 cut, 0 in code without CFI, 0 without partner, 0 differ"
 : > "$NO_FDE"
-pairs fe
-pass pairs-that-differ-where-dwarf-has-no-rule counts "2 pairs, complete 1 by tables and 1 by DWARF, 1 different stacks, 3 frames, 0 short at exit, 0 cut at a register, 1 in code without CFI, 0 without partner, 0 differ"
+pairs 11fe
+pass pairs-that-differ-where-dwarf-has-no-rule counts "2 pairs, complete 1 by tables and 1 by DWARF, 1 different stacks, 3 frames, 0 short at exit, 0 cut, 1 in code without CFI, 0 without partner, 0 differ"

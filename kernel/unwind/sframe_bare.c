@@ -3,8 +3,8 @@
  * The code of an mm that has no SFrame table: ranges in no order and their sorted
  * keys, which are a part of the store (sframe_mm.c).
  *
- * A key has where the range starts and its place in the array of ranges, so that few
- * bytes move if a range comes or goes.
+ * A key has where the range starts and its place in the array of ranges. Only keys have
+ * to make room for another.
  */
 
 #include <linux/gfp.h>
@@ -26,15 +26,18 @@ static void trace_bare(const struct sframe_range *range, const char *what)
 #define BARE_PLACE	((1UL << SFRAME_BARE_BITS) - 1)
 
 static_assert(SFRAME_MAX_BARE - 1 <= BARE_PLACE);
+/* So that addresses are not cut off */
+static_assert(BITS_PER_LONG == 64);
 
 static unsigned long bare_key(unsigned long start, unsigned long place)
 {
 	return start << SFRAME_BARE_BITS | place;
 }
 
+/* Not by way of @code, of which the compiler may know where it ends. */
 static unsigned long *bare_keys(const struct sframe_bare *bare)
 {
-	return (unsigned long *)&bare->code[bare->room];
+	return (void *)(bare + 1) + bare->room * sizeof(bare->code[0]);
 }
 
 /* How many ranges start at @pc or below? */
@@ -56,24 +59,36 @@ static unsigned int bare_index(const struct sframe_bare *bare, unsigned int nr,
 	return first;
 }
 
-/*
- * The range with the key of index @i. If ranges are changing, it may be anything: then
- * it is read again. Returns false if the key is none.
- */
-static bool bare_get(const struct sframe_bare *bare, unsigned int i,
-		     struct sframe_range *range)
+static void bare_get_key(const struct sframe_bare *bare, unsigned long key,
+			 struct sframe_range *range)
 {
-	unsigned long key = READ_ONCE(bare_keys(bare)[i]);
-	const struct sframe_bare_code *code;
+	const struct sframe_bare_code *code = &bare->code[key & BARE_PLACE];
 
-	if (unlikely((key & BARE_PLACE) >= bare->room))
-		return false;
-
-	code = &bare->code[key & BARE_PLACE];
 	range->start = key >> SFRAME_BARE_BITS;
 	range->end = READ_ONCE(code->end);
 	range->delta = READ_ONCE(code->delta);
 	range->file = READ_ONCE(code->file);
+}
+
+/* The range with the key of index @i. With sm->lock held */
+static void bare_get(const struct sframe_bare *bare, unsigned int i,
+		     struct sframe_range *range)
+{
+	bare_get_key(bare, bare_keys(bare)[i], range);
+}
+
+/*
+ * Likewise without the lock. If ranges are changing, it may be anything, and is read
+ * again. Returns false if the key is none.
+ */
+static bool bare_get_rcu(const struct sframe_bare *bare, unsigned int i,
+			 struct sframe_range *range)
+{
+	unsigned long key = READ_ONCE(bare_keys(bare)[i]);
+
+	if (unlikely((key & BARE_PLACE) >= bare->room))
+		return false;
+	bare_get_key(bare, key, range);
 	return true;
 }
 
@@ -88,7 +103,7 @@ static bool bare_find_rcu(struct sframe_mm *sm, unsigned long pc,
 		return false;
 
 	i = bare_index(bare, READ_ONCE(bare->nr), pc);
-	if (!i-- || !bare_get(bare, i, range) || !sframe_range_has(range, pc))
+	if (!i-- || !bare_get_rcu(bare, i, range) || !sframe_range_has(range, pc))
 		return false;
 
 	WRITE_ONCE(sm->last_bare[sframe_bare_slot(range)], i);
@@ -143,7 +158,7 @@ void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last)
 
 			last[i].len = 0;
 			files[i] = NULL;
-			if (index >= nr || !bare_get(bare, index, &range))
+			if (index >= nr || !bare_get_rcu(bare, index, &range))
 				continue;
 			/* That needs a look at the table: find_code() has one. */
 			if (range.delta & SFRAME_RANGE_CLAIMED)
@@ -258,8 +273,11 @@ static unsigned int bare_overlap(const struct sframe_bare *bare,
 	unsigned int i;
 
 	*first = bare_index(bare, bare->nr, start);
-	if (*first && bare_get(bare, *first - 1, &range) && range.end > start)
-		--*first;
+	if (*first) {
+		bare_get(bare, *first - 1, &range);
+		if (range.end > start)
+			--*first;
+	}
 	for (i = *first; i < bare->nr; i++) {
 		bare_get(bare, i, &range);
 		if (range.start >= end)
@@ -367,12 +385,12 @@ void sframe_bare_add(struct sframe_mm *sm, struct sframe_range *range,
 	keys = bare_keys(bare);
 
 	write_seqcount_begin(&sm->seq);
-	WRITE_ONCE(bare->nr, nr + 1);
-	memmove(&keys[first + 1], &keys[first], (nr - first) * sizeof(keys[0]));
-	keys[first] = bare_key(range->start, nr);
 	bare->code[nr].end = range->end;
 	bare->code[nr].delta = range->delta;
 	bare->code[nr].file = range->file;
+	memmove(&keys[first + 1], &keys[first], (nr - first) * sizeof(keys[0]));
+	keys[first] = bare_key(range->start, nr);
+	WRITE_ONCE(bare->nr, nr + 1);
 	write_seqcount_end(&sm->seq);
 	return;
 

@@ -563,9 +563,10 @@ static enum unwind_user_status discover_vma(struct sframe_image *image,
 }
 
 /*
- * If there are tables for files, mostly no more than the mapping itself is needed: then
- * its own lock will do. It is held for writing before the mapping goes, and so before
- * sframe_unmap(). Returns UNWIND_USER_END if the mmap lock is needed.
+ * If there are tables for files, mostly no more than the VMA itself is needed, and its
+ * own lock will do: before sframe_unmap(), a VMA that goes is locked for writing and
+ * detached. So what was remembered before is forgotten, and nobody locks it after
+ * that. Returns UNWIND_USER_END if the mmap lock is needed.
  */
 static enum unwind_user_status discover_short(struct sframe_mm *sm, unsigned long pc,
 					      struct sframe_range *bare, u64 *cuts)

@@ -599,7 +599,7 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
  * @sm:		Store
  * @range:	The code; becomes what is left of it beside added entries. Its file is
  *		the store's now; it has none any more if it was not remembered
- * @search:	Search, or NULL if the lock was held all the time
+ * @search:	Search, or NULL if the code was kept mapped all the time
  * @pc:		Address that was searched for, in @range
  * @epoch:	unwind_files_get_epoch() before the file was looked at
  * @reason:	Why there is no table
@@ -607,8 +607,7 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
  *
  * If it cannot be remembered, nothing is lost: it will be found again.
  *
- * Context: mmap lock of current's mm held, for reading, or the lock of the mapping with
- *	    @pc. So sframe_unmap() comes later.
+ * Context: mmap lock of current's mm held, for reading, or that of the VMA with @pc
  */
 void sframe_bare_insert(struct sframe_mm *sm, struct sframe_range *range,
 			struct sframe_search *search, unsigned long pc,

@@ -17,9 +17,11 @@
  *
  *		insert		remove		look up		use an entry
  * lock		sm->lock, and	sm->lock	RCU, retried	a reference
- *		mmap lock that			by sm->seq
+ *		a lock that			by sm->seq
  *		keeps the code
  *		and table mapped
+ *
+ * That lock is mmap_lock; for bare code, that of its VMA will do.
  *
  * Of an entry, only @reason changes; for anything else it is replaced by another
  * entry. It is freed with the last reference, after a grace period.

@@ -191,7 +191,10 @@ static __always_inline bool find_code(struct unwind_user_tables *tables,
 	return true;
 }
 
-/* Has find_code() just found nothing, so that asking again is in vain? */
+/*
+ * Was this the last address that find_code() looked up, in vain? If that is long ago,
+ * find_entry() finds what has come since.
+ */
 static bool code_is_unknown(const struct unwind_user_tables *tables, unsigned long pc)
 {
 	return !tables->code.len && tables->code.start == pc;

@@ -15,11 +15,12 @@ sub in_crtstuff {
 }
 
 # each_sample FILE CALL - call for each sample, with the process, the thread, the
-# time, the event, the number of kernel frames, and of each frame of its user stack the
-# address, the symbol, the file and the offset in it. FILE is the output of
-# perf script --no-inline -F comm,tid,time,event,ip,sym, also with pid and dso,dsoff.
-# With -D --no-merge-callchains it has header.misc, too, and the user stacks are
-# in records of their own, whose event is 'record', with the same cookie.
+# time, the event, the number of kernel frames, and of each frame of its user stack
+# the address, the symbol, the file and the offset in it. FILE is the output of perf
+# script --no-inline -F comm,tid,time,event,ip,sym, also with pid and dso,dsoff, and
+# with trace, for the number of a system call. With -D --no-merge-callchains it has
+# header.misc, too, and the user stacks are in records of their own, whose event is
+# 'record', with the same cookie.
 sub each_sample {
 	my ($file, $call) = @_;
 	my ($sample, $dump, $misc);
@@ -58,6 +59,7 @@ sub each_sample {
 			$sample = { comm => $comm, pid => $pid, tid => $tid, time => $time,
 				    misc => $misc, ips => [], names => [], dsos => [], offs => [], kernel => 0 };
 			$sample->{cookie} = $1 if $event =~ s/^DEFERRED CALLCHAIN \[cookie: ([0-9a-f]+)\]/record/;
+			$sample->{nr} = $1 if $event =~ /: NR (\d+) /;
 			# Tracepoints say more after the colon.
 			$sample->{event} = $event =~ s/:\s.*//r;
 		} else {

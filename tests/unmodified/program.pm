@@ -127,6 +127,15 @@ sub ends_at_register {
 		rule_at($sample->{dsos}[-1], $sample->{offs}[-1] - 1) =~ /^cfa (?!rsp|rbp|\*\((?:rsp|rbp))/;
 }
 
+# ends_at_unknown SAMPLE - does it end where the table cannot say what .eh_frame does?
+sub ends_at_unknown {
+	my ($sample) = @_;
+	my $callers = @{$sample->{ips}} - 1;
+
+	return $callers >= 0 && $sample->{offs}[-1] >= 0 &&
+		rule_at($sample->{dsos}[-1], $sample->{offs}[-1] - !!$callers) eq 'unknown';
+}
+
 # ends_with SAMPLE KIND - has the end of its stack such a rule?
 sub ends_with {
 	my ($sample, $kind) = @_;

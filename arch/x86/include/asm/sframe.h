@@ -16,9 +16,10 @@ static inline bool sframe_arch_mm_ok(struct mm_struct *mm)
 /* Where the vDSO for 64-bit code is mapped, 0 if it is not. */
 static inline unsigned long sframe_arch_vdso(struct mm_struct *mm)
 {
-	if (mm->context.vdso_image != &vdso_image_64)
+	/* With the lock of another mapping held, that of the vDSO may move. */
+	if (READ_ONCE(mm->context.vdso_image) != &vdso_image_64)
 		return 0;
-	return (unsigned long)mm->context.vdso;
+	return (unsigned long)READ_ONCE(mm->context.vdso);
 }
 
 /*
