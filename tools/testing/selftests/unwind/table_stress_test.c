@@ -380,6 +380,40 @@ TEST_F(storm, files_that_are_made_and_deleted)
 	close(fd);
 }
 
+/* Two files take turns at one place, and each has its table there at once. */
+TEST_F(storm, files_that_take_each_others_place)
+{
+	struct code_file other, *files[] = { &self->file, &other };
+	unsigned long addr = (unsigned long)self->file.mem;
+	time_t start = time(NULL);
+	unsigned int rounds = 0, i;
+	struct walker sum;
+	int fd = dev_open();
+
+	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
+	for (i = 0; i < 2; i++) {
+		plain_table(self->table, 1 + i);
+		/* So that there is nothing to look at but the mapping */
+		self->table->header.flags = UNWIND_TABLE_NO_SFRAME;
+		ASSERT_LT(0, file_use(fd, self->table, files[i]));
+	}
+	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
+	while (!time_is_up(start)) {
+		i = ++rounds % 2;
+		EXPECT_TRUE(file_map_at(files[i]->path, addr, 0, FILE_PAGES * PAGE));
+		EXPECT_TRUE(walks_plain(self->file.mem, 1 + i));
+	}
+	sum = stop_walkers(self);
+	tell(&sum);
+	/* Where the code goes in the middle of a walk, there is no table either. */
+	EXPECT_EQ(0, sum.other);
+	EXPECT_EQ(0, sum.lost);
+	EXPECT_LT(0, sum.by_table[1]);
+	EXPECT_LT(0, sum.by_table[2]);
+	file_end(&other);
+	close(fd);
+}
+
 static struct unwind_table_loc random_loc(unsigned int *seed, unsigned int allowed)
 {
 	struct unwind_table_loc loc = { };
