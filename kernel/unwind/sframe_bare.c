@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The code of an mm that has no SFrame table: ranges in no order and their sorted
- * keys, which are a part of the store (sframe_mm.c).
- *
- * A key has where the range starts and its place in the array of ranges. Only keys have
- * to make room for another.
+ * The code of an mm that has no SFrame table: a sorted array of ranges, which is
+ * a part of the store (sframe_mm.c).
  */
 
 #include <linux/gfp.h>
@@ -23,33 +20,14 @@ static void trace_bare(const struct sframe_range *range, const char *what)
 	trace_unwind_sframe_section(range->start, range->end, 0, 0, 0, what);
 }
 
-#define BARE_PLACE	((1UL << SFRAME_BARE_BITS) - 1)
-
-static_assert(SFRAME_MAX_BARE - 1 <= BARE_PLACE);
-/* So that addresses are not cut off */
-static_assert(BITS_PER_LONG == 64);
-
-static unsigned long bare_key(unsigned long start, unsigned long place)
-{
-	return start << SFRAME_BARE_BITS | place;
-}
-
-/* Not by way of @code, of which the compiler may know where it ends. */
-static unsigned long *bare_keys(const struct sframe_bare *bare)
-{
-	return (void *)(bare + 1) + bare->room * sizeof(bare->code[0]);
-}
-
-/* How many ranges start at @pc or below? */
+/* The index of the highest range that starts at @pc or below. */
 static unsigned int bare_index(const struct sframe_bare *bare, unsigned int nr,
 			       unsigned long pc)
 {
-	const unsigned long *keys = bare_keys(bare);
-	unsigned long last = bare_key(min(pc, SFRAME_BARE_MAX), BARE_PLACE);
 	unsigned int first = 0;
 
 	while (nr) {
-		if (READ_ONCE(keys[first + nr / 2]) <= last) {
+		if (READ_ONCE(bare->ranges[first + nr / 2].start) > pc) {
 			first += nr / 2 + 1;
 			nr -= nr / 2 + 1;
 		} else {
@@ -59,51 +37,23 @@ static unsigned int bare_index(const struct sframe_bare *bare, unsigned int nr,
 	return first;
 }
 
-static void bare_get_key(const struct sframe_bare *bare, unsigned long key,
-			 struct sframe_range *range)
-{
-	const struct sframe_bare_code *code = &bare->code[key & BARE_PLACE];
-
-	range->start = key >> SFRAME_BARE_BITS;
-	range->end = READ_ONCE(code->end);
-	range->delta = READ_ONCE(code->delta);
-	range->file = READ_ONCE(code->file);
-}
-
-/* The range with the key of index @i. With sm->lock held */
-static void bare_get(const struct sframe_bare *bare, unsigned int i,
-		     struct sframe_range *range)
-{
-	bare_get_key(bare, bare_keys(bare)[i], range);
-}
-
-/*
- * Likewise without the lock. If ranges are changing, it may be anything, and is read
- * again. Returns false if the key is none.
- */
-static bool bare_get_rcu(const struct sframe_bare *bare, unsigned int i,
-			 struct sframe_range *range)
-{
-	unsigned long key = READ_ONCE(bare_keys(bare)[i]);
-
-	if (unlikely((key & BARE_PLACE) >= bare->room))
-		return false;
-	bare_get_key(bare, key, range);
-	return true;
-}
-
 /* The ranges may be changing: then sframe_bare_find() tries again. */
 static bool bare_find_rcu(struct sframe_mm *sm, unsigned long pc,
 			  struct sframe_range *range)
 {
 	const struct sframe_bare *bare = rcu_dereference(sm->bare);
-	unsigned int i;
+	unsigned int i, nr;
 
 	if (!bare)
 		return false;
 
-	i = bare_index(bare, READ_ONCE(bare->nr), pc);
-	if (!i-- || !bare_get_rcu(bare, i, range) || !sframe_range_has(range, pc))
+	nr = READ_ONCE(bare->nr);
+	i = bare_index(bare, nr, pc);
+	if (i >= nr)
+		return false;
+	/* If it changes meanwhile, it is read again. */
+	*range = data_race(bare->ranges[i]);
+	if (!sframe_range_has(range, pc))
 		return false;
 
 	WRITE_ONCE(sm->last_bare[sframe_bare_slot(range)], i);
@@ -144,7 +94,6 @@ void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last)
 {
 	const struct sframe_bare *bare;
 	struct unwind_file *files[UNWIND_USER_BARE];
-	struct sframe_range range;
 	unsigned int seq, i, nr;
 
 	guard(rcu)();
@@ -155,18 +104,20 @@ void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last)
 		for (i = 0; i < UNWIND_USER_BARE; i++) {
 			/* Once: others change it, and it may be beyond this array. */
 			unsigned int index = READ_ONCE(sm->last_bare[i]);
+			const struct sframe_range *range;
 
 			last[i].len = 0;
 			files[i] = NULL;
-			if (index >= nr || !bare_get_rcu(bare, index, &range))
+			if (index >= nr)
 				continue;
+			range = &bare->ranges[index];
 			/* That needs a look at the table: find_code() has one. */
-			if (range.delta & SFRAME_RANGE_CLAIMED)
+			if (READ_ONCE(range->delta) & SFRAME_RANGE_CLAIMED)
 				continue;
-			last[i].start = range.start;
-			last[i].len = range.end - range.start;
+			last[i].start = READ_ONCE(range->start);
+			last[i].len = READ_ONCE(range->end) - last[i].start;
 			/* Whatever the key says: below it may say something else. */
-			files[i] = range.file;
+			files[i] = READ_ONCE(range->file);
 		}
 	} while (read_seqcount_retry(&sm->seq, seq));
 
@@ -182,41 +133,24 @@ void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last)
 /* So many ranges go at once, with the files that they keep. */
 #define BARE_CUT	16
 
-/* Take out the range with the key of index @i; the last range gets its place. */
-static void bare_take(struct sframe_bare *bare, unsigned int i)
-{
-	unsigned long *keys = bare_keys(bare);
-	unsigned long place = keys[i] & BARE_PLACE;
-	unsigned int last = bare->nr - 1;
-
-	memmove(&keys[i], &keys[i + 1], (last - i) * sizeof(keys[0]));
-	WRITE_ONCE(bare->nr, last);
-	if (place == last)
-		return;
-
-	/* Ranges do not overlap, so it is the last one that starts before its end. */
-	i = bare_index(bare, last, bare->code[last].end - 1) - 1;
-	bare->code[place] = bare->code[last];
-	keys[i] = (keys[i] & ~BARE_PLACE) | place;
-}
-
 static void bare_cut_some(struct sframe_mm *sm, struct sframe_bare *bare,
 			  unsigned int first, unsigned int nr, const char *what)
 {
 	struct unwind_file *files[BARE_CUT];
-	struct sframe_range range;
 	bool has_table = false;
 	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
-		bare_get(bare, first + i, &range);
-		trace_bare(&range, what);
-		files[i] = range.file;
+		const struct sframe_range *range = &bare->ranges[first + i];
+
+		trace_bare(range, what);
+		files[i] = range->file;
 	}
 
 	write_seqcount_begin(&sm->seq);
-	for (i = nr; i--;)
-		bare_take(bare, first + i);
+	memmove(&bare->ranges[first], &bare->ranges[first + nr],
+		(bare->nr - first - nr) * sizeof(bare->ranges[0]));
+	WRITE_ONCE(bare->nr, bare->nr - nr);
 	WRITE_ONCE(sm->cuts, sm->cuts + 1);
 	write_seqcount_end(&sm->seq);
 
@@ -241,7 +175,7 @@ static void bare_cut(struct sframe_mm *sm, struct sframe_bare *bare,
 	lockdep_assert_held(&sm->lock);
 
 	for (; nr > BARE_CUT; nr -= BARE_CUT)
-		bare_cut_some(sm, bare, first + nr - BARE_CUT, BARE_CUT, what);
+		bare_cut_some(sm, bare, first, BARE_CUT, what);
 	bare_cut_some(sm, bare, first, nr, what);
 }
 
@@ -260,30 +194,8 @@ void sframe_bare_free(struct sframe_mm *sm)
 	unsigned int i;
 
 	for (i = 0; bare && i < bare->nr; i++)
-		unwind_file_put(bare->code[i].file);
+		unwind_file_put(bare->ranges[i].file);
 	kfree(bare);
-}
-
-/* How many ranges have some of the code, and which is the first one? */
-static unsigned int bare_overlap(const struct sframe_bare *bare,
-				 unsigned long start, unsigned long end,
-				 unsigned int *first)
-{
-	struct sframe_range range;
-	unsigned int i;
-
-	*first = bare_index(bare, bare->nr, start);
-	if (*first) {
-		bare_get(bare, *first - 1, &range);
-		if (range.end > start)
-			--*first;
-	}
-	for (i = *first; i < bare->nr; i++) {
-		bare_get(bare, i, &range);
-		if (range.start >= end)
-			break;
-	}
-	return i - *first;
 }
 
 /**
@@ -299,12 +211,14 @@ void sframe_bare_remove(struct sframe_mm *sm, unsigned long start,
 			unsigned long end, const char *what)
 {
 	struct sframe_bare *bare = bare_locked(sm);
-	unsigned int first, nr;
+	unsigned int first, nr = 0;
 
 	if (!bare)
 		return;
 
-	nr = bare_overlap(bare, start, end, &first);
+	first = bare_index(bare, bare->nr, end - 1);
+	while (first + nr < bare->nr && bare->ranges[first + nr].end > start)
+		nr++;
 	if (nr)
 		bare_cut(sm, bare, first, nr, what);
 }
@@ -318,23 +232,21 @@ static struct sframe_bare *bare_with_room(struct sframe_mm *sm)
 
 	if (nr >= SFRAME_MAX_BARE) {
 		/* Which ones does not matter: all can be found again. */
-		bare_cut(sm, old, 0, SFRAME_EVICT, "evicted");
+		bare_cut(sm, old, nr - SFRAME_EVICT, SFRAME_EVICT, "evicted");
 		return old;
 	}
 	if (old && nr < old->room)
 		return old;
 
-	size = kmalloc_size_roundup(sizeof(*bare) + (nr + nr / 4 + 1) * SFRAME_BARE_SIZE);
+	size = kmalloc_size_roundup(struct_size(bare, ranges, nr + nr / 4 + 1));
 	bare = kmalloc(size, SFRAME_GFP);
 	if (!bare)
 		return NULL;
 
-	bare->room = (size - sizeof(*bare)) / SFRAME_BARE_SIZE;
+	bare->room = (size - sizeof(*bare)) / sizeof(bare->ranges[0]);
 	bare->nr = nr;
-	if (old) {
-		memcpy(bare->code, old->code, nr * sizeof(old->code[0]));
-		memcpy(bare_keys(bare), bare_keys(old), nr * sizeof(unsigned long));
-	}
+	if (old)
+		memcpy(bare->ranges, old->ranges, nr * sizeof(old->ranges[0]));
 	rcu_assign_pointer(sm->bare, bare);
 	if (old)
 		kfree_rcu(old, rcu);
@@ -344,9 +256,8 @@ static struct sframe_bare *bare_with_room(struct sframe_mm *sm)
 /**
  * sframe_bare_add - Add a range, unless an address in it is known to be bare
  * @sm:		Store
- * @range:	Code that is in no entry and starts at SFRAME_BARE_MAX or below. Ranges
- *		that it overlaps go. If it is not added, it has no file any more; else
- *		its file is the store's now
+ * @range:	Code that is in no entry. Ranges that it overlaps go. If it is not added,
+ *		it has no file any more; else its file is the store's now
  * @pc:		The address
  * @reason:	Why there is no table, for the trace
  *
@@ -356,41 +267,35 @@ void sframe_bare_add(struct sframe_mm *sm, struct sframe_range *range,
 		     unsigned long pc, const char *reason)
 {
 	struct sframe_bare *bare = bare_locked(sm);
-	struct sframe_range old;
-	unsigned int first = 0, nr = 0, i;
-	unsigned long *keys;
+	unsigned int left = bare ? bare->nr : 0;
+	unsigned int first, nr = 0;
 
-	if (bare)
-		nr = bare_overlap(bare, range->start, range->end, &first);
-	for (i = 0; i < nr; i++) {
+	first = bare ? bare_index(bare, left, range->end - 1) : 0;
+	for (; first + nr < left && bare->ranges[first + nr].end > range->start; nr++) {
 		/*
 		 * A mapping that has grown, as those of compilers do, or somebody
 		 * who was faster: what was known stays true, unless a table said it.
 		 */
-		bare_get(bare, first + i, &old);
-		if (sframe_range_has(&old, pc) && sframe_range_holds(&old))
+		if (sframe_range_has(&bare->ranges[first + nr], pc) &&
+		    sframe_range_holds(&bare->ranges[first + nr]))
 			goto drop;
 	}
 	if (nr)
 		bare_cut(sm, bare, first, nr, "replaced");
-	nr = bare ? bare->nr : 0;
+	left -= nr;
 
 	trace_bare(range, reason);
 	bare = bare_with_room(sm);
 	if (!bare)
 		goto drop;
-	if (bare->nr != nr)
-		first = bare_index(bare, bare->nr, range->start);
-	nr = bare->nr;
-	keys = bare_keys(bare);
+	if (bare->nr != left)
+		first = bare_index(bare, bare->nr, range->end - 1);
 
 	write_seqcount_begin(&sm->seq);
-	bare->code[nr].end = range->end;
-	bare->code[nr].delta = range->delta;
-	bare->code[nr].file = range->file;
-	memmove(&keys[first + 1], &keys[first], (nr - first) * sizeof(keys[0]));
-	keys[first] = bare_key(range->start, nr);
-	WRITE_ONCE(bare->nr, nr + 1);
+	WRITE_ONCE(bare->nr, bare->nr + 1);
+	memmove(&bare->ranges[first + 1], &bare->ranges[first],
+		(bare->nr - 1 - first) * sizeof(bare->ranges[0]));
+	bare->ranges[first] = *range;
 	write_seqcount_end(&sm->seq);
 	return;
 

@@ -616,7 +616,7 @@ void sframe_bare_insert(struct sframe_mm *sm, struct sframe_range *range,
 	guard(spinlock)(&sm->lock);
 
 	if ((search && search->gone) || is_outdated(sm, epoch) ||
-	    entry_at(sm, pc) || pc > SFRAME_BARE_MAX) {
+	    entry_at(sm, pc)) {
 		/* Good for this address at this time */
 		range->start = pc;
 		range->end = pc + 1;

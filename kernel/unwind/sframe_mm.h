@@ -152,35 +152,13 @@ static inline unsigned int sframe_bare_slot(const struct sframe_range *range)
 	return code >= range->start && code < range->end ? 0 : 1;
 }
 
-/*
- * Bits of a key for the place of a range; the others are for where that starts. That
- * leaves out what a program gets only if it asks for the uppermost addresses of five
- * levels of page tables.
- */
-#define SFRAME_BARE_BITS	10
-#define SFRAME_BARE_MAX		(ULONG_MAX >> SFRAME_BARE_BITS)
-
-/**
- * struct sframe_bare_code - Some code that has no table
- * @end:	As in struct sframe_range; the start is in the key
- * @delta:	Likewise
- * @file:	Likewise
- */
-struct sframe_bare_code {
-	unsigned long		end;
-	unsigned long		delta;
-	struct unwind_file	*file;
-};
-
-/* With its key */
-#define SFRAME_BARE_SIZE	(sizeof(struct sframe_bare_code) + sizeof(unsigned long))
-
 /**
  * struct sframe_bare - The code of an mm that has no table
  * @rcu:	To free it
  * @nr:		Number of ranges
  * @room:	How many there is room for
- * @code:	Ranges; after them so many keys, sorted
+ * @ranges:	Sorted by address, the highest first: mmap() goes downwards, so newer
+ *		code mostly comes at the end
  *
  * Ranges come and go in place while sframe_mm::seq says so; if there is no room,
  * there is a new array.
@@ -189,7 +167,7 @@ struct sframe_bare {
 	struct rcu_head		rcu;
 	unsigned int		nr;
 	unsigned int		room;
-	struct sframe_bare_code	code[] __counted_by(room);
+	struct sframe_range	ranges[] __counted_by(room);
 };
 
 /**
@@ -209,8 +187,8 @@ struct sframe_bare {
  * @files_epoch: What unwind_files_epoch was when the ranges were new. No lock
  * @gen:	Changes when an entry goes. Read without the lock
  * @bare:	Code without table, or NULL. Read under RCU
- * @last_bare:	Indices of the keys of ranges that were needed last, as a hint: any
- *		range that is there is bare. No lock
+ * @last_bare:	Indices of the ranges that were needed last, as a hint: any range
+ *		that is there is bare. No lock
  * @no_memory:	In jiffies, when memory for @cache was refused. No lock
  * @cache:	Rules by address; comes with the first entry that has a table and
  *		stays. NULL until then. Read without the lock
