@@ -74,6 +74,13 @@ do
     > "${log}" 2>&1 || failed "${args}: exit status $?"
   grep -q '# hostname : host\\n' "${tmpdir}/page" || failed "${args}: no header of the file"
 done
+# A template of the directory where it runs, whose name is no URL
+cp "${tmpdir}/template" 'a %41 b'
+rm "${tmpdir}/page"
+perf script report flamegraph -i "${tmpdir}/some.data" --template 'a %41 b' -o "${tmpdir}/page" \
+  > "${log}" 2>&1 || failed "relative template: exit status $?"
+rm 'a %41 b'
+[ "$(grep -c 'd3js' "${tmpdir}/page")" -eq 0 ] || failed "the template was not found"
 [ "$(grep -o '</script' "${tmpdir}/page" | wc -l)" -eq 1 ] || failed "a name ends the script"
 [ "$(grep -c '<!--' "${tmpdir}/page")" -eq 0 ] || failed "a name begins a comment"
 

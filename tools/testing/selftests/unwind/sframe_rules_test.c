@@ -498,6 +498,27 @@ TEST_F(rules, function_of_very_many_rows_is_none_for_one_walk_only)
 	EXPECT_EQ(13, stack_of_words(words, ips));
 }
 
+/* A rule that fits no word is looked for twice, in a window and outside of it. */
+TEST_F(rules, long_rule_after_very_many_rows_costs_them_once)
+{
+	struct area *a = &self->area;
+	u64 words[14] = {};
+	uint64_t ips[MAX_IPS];
+	int i;
+
+	for (i = 1; i <= 12; i++)
+		words[i] = a->code.leaf + i;
+	sframe_build_func(&build, a->code.leaf, STUB_SIZE, SFRAME_BUILD_ROW1);
+	for (i = 0; i < 3999; i++)
+		sframe_build_sp(&build, 0, 8);
+	/* The frame pointer is above the return address. */
+	sframe_build_saved(&build, 0, SFRAME_BUILD_SP, 8, 0);
+	ASSERT_EQ(0, rules_add(a));
+	/* 32768 rows are enough for eight, each time: none of them is remembered. */
+	EXPECT_EQ(10, stack_of_words(words, ips));
+	EXPECT_EQ(10, stack_of_words(words, ips));
+}
+
 /* Kinds of random tables: what is not */
 enum { RANDOM_BUT_HEADER, RANDOM_BUT_INDEX, RANDOM_BYTES, NR_RANDOM };
 
