@@ -187,7 +187,7 @@ broken patch-that-removes-a-new-file-fails 'removes kernel/three' 'printf "diff 
 broken index-line-fails 'make refresh' 'sed -i "s/^--- a.kernel.one/index 1234567..89abcde 100644\n&/" patches/0001-*'
 broken sign-off-fails 'added at export' 'sed -i "0,/^---/s//Signed-off-by: A <a@b.c>\n---/" patches/0001-*'
 broken no-message-fails 'no message' 'sed -i "/^Numbers/d" patches/0001-*'
-broken long-line-in-message-fails 'longer than 75' 'sed -i "s/^Numbers/& $(printf %070d 0)/" patches/0001-*'
+broken long-line-in-message-fails 'longer than 75' 'sed -i "/^Numbers/s/.*/&&&&&&&&/" patches/0001-*'
 broken stray-series-line-fails 'neither' 'echo "  kernel/three" >> patches/series'
 broken empty-step-fails 'neither hunks nor new files' 'sed -i "/kernel.three/d" patches/series; rm kernel/three'
 
