@@ -38,6 +38,19 @@ then
   exit 2
 fi
 
+# A priority that is refused ends it, too. No key comes.
+mkfifo "${tmpdir}/keys"
+status=0
+timeout -s KILL 30 perf top --stdio -d 1 -e cpu-clock -r 1000 <> "${tmpdir}/keys" > "${log}" 2>&1 ||
+  status=$?
+if [ "${status}" -eq 0 ] || [ "${status}" -eq 137 ]
+then
+  echo "perf top -r 1000 [Failed] exit status ${status}"
+  tail -n 20 "${log}"
+  cleanup
+  exit 1
+fi
+
 cat > "${tmpdir}/late.c" << EOF
 #include <dlfcn.h>
 #include <fcntl.h>
