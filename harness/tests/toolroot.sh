@@ -24,7 +24,7 @@ toolroot() {
 	PATH=$tmp/bin:$PATH FAKE_FAILS=$tmp/fails FAKE_HOLDS=$tmp/holds FAKE_RUNS=$tmp/runs \
 		UNWIND_MIRROR=file:/nowhere \
 		UNWIND_CACHE=$tmp/roots UNWIND_BUILD=$tmp/roots UNWIND_LOGS=$tmp/roots \
-		env -u CI -u UNWIND_ROOT "$harness/toolroot" "$@"
+		env -u CI -u UNWIND_ROOT ${in_ci:+CI=true} "$harness/toolroot" "$@"
 }
 : > "$tmp/fails"
 refuse toolroot-that-fails-half-way-says-so 'making the forky root failed' toolroot forky
@@ -39,6 +39,22 @@ pass toolroot-of-programs-is-complete test -e "$tmp/roots/root-programs/usr/comp
 pass toolroot-of-hotspot-is-another toolroot hotspot
 pass toolroot-of-hotspot-is-of-debian-12 grep -qx 'bookworm' "$tmp/roots/suite"
 refuse toolroot-of-another-name-is-refused 'unknown root bookworm' toolroot bookworm
+# On a host without a browser, whose apt says what it is asked for, and fails
+mkdir "$tmp/few"
+for file in /bin/* /usr/bin/*; do ln -sf "$file" "$tmp/few"; done
+rm -f "$tmp"/few/{apt-get,chromium,npm}
+cat > "$tmp/few/apt-get" << 'END'
+#!/bin/bash
+echo "$*"
+[[ $1 = update ]]
+END
+chmod +x "$tmp/few/apt-get"
+on_bare_host() { PATH=$tmp/few toolroot forky; }
+pass toolroot-does-without-a-browser on_bare_host
+in_ci=yes
+refuse toolroot-in-ci-installs-a-browser ' chromium npm' on_bare_host
+in_ci=
+
 : > "$tmp/fails"
 rm "$tmp/roots/root-forky.stamp"
 refuse toolroot-without-stamp-is-made-again 'making the forky root failed' toolroot forky
