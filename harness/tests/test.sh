@@ -13,7 +13,12 @@ rm "$faked"/harness/suites/* "$faked"/harness/{build,boot}
 cat > "$faked/harness/build" << 'END'
 #!/bin/bash
 echo "$*" >> "$FAKED/out/builds"
-[[ $* != broken ]]
+if [[ $* = kernel ]]; then
+	# Takes until the suite before has seen it begin.
+	: > "$FAKED/out/begun"
+	for try in {1..600}; do [[ ! -e $FAKED/out/seen ]] || break; sleep 0.1; done
+fi
+[[ $* != broken* ]]
 END
 chmod +x "$faked/harness/build"
 
@@ -63,6 +68,17 @@ pass test-keeps-the-lines-of-a-suite-together bash -c 'grep -A 1 "FAILED: worse"
 pass test-builds-once test "$(xargs < "$faked/out/builds")" = 'one two broken'
 pass test-of-one-suite-that-passes faked "$faked/harness/test" alone
 refuse test-of-no-such-suite-fails 'there are: alone first' faked "$faked/harness/test" none
+
+# What comes late is built meanwhile.
+rm "$faked"/harness/suites/* "$faked/out/builds"
+suite 10-early '# needs: one' 'met begun; : > seen; echo ok 1 seen'
+suite 20-late $'# needs: kernel\n# ahead: kernel' 'echo ok 1 built'
+suite 30-unbuilt $'# needs: broken-kernel\n# ahead: broken-kernel' 'echo ok 1 not reached'
+faked "$faked/harness/test" > "$tmp/said" 2>&1 || true
+cp "$tmp/said" "$tmp/out"
+pass test-builds-ahead says '2 passed, 1 failed, 0 skipped'
+pass test-builds-ahead-once test "$(sort "$faked/out/builds" | xargs)" = 'broken-kernel kernel one'
+pass test-says-how-long-each-suite-took test "$(grep -cE '^ +[0-9]+ s  (early|late|unbuilt)$' "$tmp/said")" = 3
 
 # CI runs what failed a second time, alone, and counts that.
 rm "$faked"/harness/suites/*
