@@ -13,7 +13,7 @@ FLAME ?=
 CONFIG ?= generic
 
 .PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test soak \
-	unmodified recipes series prove check bench clean distclean root
+	fuzz unmodified recipes series prove check bench clean distclean root
 
 help:
 	@echo 'make run              boot the guest, record programs, show their stacks, draw a flame graph'
@@ -27,6 +27,7 @@ help:
 	@echo 'make deb-test         install, use, update and remove the packages on a Debian 13 in QEMU'
 	@echo 'make test [T=name]    run all suites, or one'
 	@echo 'make soak [MIN=10]    run loads and tracers of all kinds together, MIN minutes on two kernels'
+	@echo 'make fuzz [MIN=10]    run the suites that fuzz, MIN minutes for each fuzzer'
 	@echo 'make tree             the kernel tree: base plus one commit per step of the series'
 	@echo 'make refresh          write the commits of the tree back to the series'
 	@echo 'make kernel           build the kernel with the series'
@@ -84,6 +85,9 @@ deb-test: root
 soak: tree
 	@harness/build feature debug perf unwindprof
 	@harness/soak '$(MIN)'
+
+fuzz: tree
+	@UNWIND_FUZZ=$$(($(MIN) * 60)) harness/test sframe unwind-table unwind-table-kernel
 
 unmodified: tree
 	@harness/build feature perf unwind-tables
