@@ -80,6 +80,19 @@ pass test-builds-ahead says '2 passed, 1 failed, 0 skipped'
 pass test-builds-ahead-once test "$(sort "$faked/out/builds" | xargs)" = 'broken-kernel kernel one'
 pass test-says-how-long-each-suite-took test "$(grep -cE '^ +[0-9]+ s  (early|late|unbuilt)$' "$tmp/said")" = 3
 
+# One in the idle class runs beside one that is alone, and is waited for.
+rm "$faked"/harness/suites/*
+rm -f "$faked"/out/*
+suite 10-idle '# idle' 'chrt -p $BASHPID | grep -q SCHED_IDLE; : > first; met second; sleep 0.5; echo ok 1 met'
+suite 20-normal '' 'met first; ! chrt -p $BASHPID | grep SCHED_IDLE; : > second; echo ok 1 met'
+suite 30-next '' 'met first; echo ok 1 met'
+faked "$faked/harness/test" > "$tmp/said" 2>&1 || true
+cp "$tmp/said" "$tmp/out"
+pass test-runs-a-suite-in-the-idle-class says '3 passed, 0 failed, 0 skipped'
+faked "$faked/harness/test" idle > "$tmp/said" 2>&1 || true
+pass test-of-one-suite-alone-is-not-idle says '0 passed, 1 failed, 0 skipped'
+rm "$faked"/out/*
+
 # CI runs what failed a second time, alone, and counts that.
 rm "$faked"/harness/suites/*
 twice='if [[ -e before ]]; then ((${#running[@]} == 1)); echo ok 1 in the end; else : > before; echo not ok 1 at first; fi'
