@@ -335,8 +335,8 @@ static void make_file_table(void)
 static void attach_table(void)
 {
 	struct unwind_table_attach attach = {
-		.size = sizeof(attach), .table = table,
-		.address = LIBRARIES + text_off };
+		.size = sizeof(attach), .flags = UNWIND_TABLE_ATTACH_FD,
+		.table = table, .file = file, .address = LIBRARIES + text_off };
 	struct stat st;
 
 	attach.pidfd = syscall(SYS_pidfd_open, getpid(), 0);
@@ -345,8 +345,11 @@ static void attach_table(void)
 	attach.file_size = st.st_size;
 	attach.mtime_sec = st.st_mtim.tv_sec;
 	attach.mtime_nsec = st.st_mtim.tv_nsec;
-	if (ioctl(tables, UNWIND_TABLE_ATTACH, &attach) && errno != EEXIST)
-		err(1, "UNWIND_TABLE_ATTACH");
+	/* The file may have been written in this very tick of the clock. */
+	while (ioctl(tables, UNWIND_TABLE_ATTACH, &attach) && errno != EEXIST) {
+		if (errno != ETXTBSY)
+			err(1, "UNWIND_TABLE_ATTACH");
+	}
 	close(attach.pidfd);
 }
 

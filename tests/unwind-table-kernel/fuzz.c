@@ -23,6 +23,12 @@ struct params {
 	u8 nr_rules;
 };
 
+static bool charge(ssize_t size)
+{
+	(void)size;
+	return true;
+}
+
 static void check(bool ok, const char *what)
 {
 	if (ok)
@@ -176,7 +182,7 @@ static void fuzz_table(const void *data, size_t len, const struct params *params
 	/* So that a byte too much is noticed */
 	copy = malloc(len);
 	memcpy(copy, data, len);
-	table = unwind_table_make(copy, len, &why);
+	table = unwind_table_make(copy, len, charge, &why);
 	if (IS_ERR(table)) {
 		check(PTR_ERR(table) == -EINVAL && why, "reason to refuse it");
 		free(copy);

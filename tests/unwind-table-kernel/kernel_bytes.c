@@ -7,13 +7,19 @@
 
 #include "memory.h"
 
+static bool charge(ssize_t size)
+{
+	(void)size;
+	return true;
+}
+
 long kernel_bytes(const void *data, size_t len)
 {
 	struct unwind_table *table;
 	const char *why;
 	long bytes;
 
-	table = unwind_table_make(data, len, &why);
+	table = unwind_table_make(data, len, charge, &why);
 	if (IS_ERR(table))
 		return PTR_ERR(table);
 	bytes = table->size;

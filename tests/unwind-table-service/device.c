@@ -218,11 +218,11 @@ static int attach_memory(pid_t pid, const struct unwind_table_attach *arg)
 
 static int attach(const struct unwind_table_attach *arg)
 {
-	struct stat st = { };
+	struct stat st = { }, read;
 	char name[4096] = "";
 	int fd, i;
 
-	if (arg->size != sizeof(*arg) || arg->flags || arg->reserved)
+	if (arg->size != sizeof(*arg) || arg->flags & ~UNWIND_TABLE_ATTACH_FD)
 		return -EINVAL;
 	if (arg->table >= MAX_TABLES || !state->tables[arg->table].used)
 		return -ENOENT;
@@ -241,6 +241,9 @@ static int attach(const struct unwind_table_attach *arg)
 		close(fd);
 		if (busy)
 			return -ETXTBSY;
+		if (!(arg->flags & UNWIND_TABLE_ATTACH_FD) || fstat(arg->file, &read) ||
+		    read.st_dev != st.st_dev || read.st_ino != st.st_ino)
+			return -ESTALE;
 	}
 	if (arg->file_size != st.st_size || arg->mtime_sec != st.st_mtim.tv_sec ||
 	    arg->mtime_nsec != st.st_mtim.tv_nsec)

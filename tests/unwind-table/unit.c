@@ -9,11 +9,13 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/types.h>
 #include <linux/unwind_table.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -548,6 +550,53 @@ out:
 	unwind_table_free(by_fd);
 }
 
+/* Write to the CFI of the program as debuggers do; it stays what it was. */
+static int touch_cfi(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	int mem = open("/proc/self/mem", O_RDWR);
+	unsigned int i;
+
+	(void)size;
+	(void)arg;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const void *at = (void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+
+		if (info->dlpi_phdr[i].p_type == PT_GNU_EH_FRAME &&
+		    pwrite(mem, at, 1, (uintptr_t)at) != 1)
+			exit(1);
+	}
+	close(mem);
+	/* The program comes first. */
+	return 1;
+}
+
+/* What a process has written is not in the file, and nobody knows what it is. */
+static void own_memory(uintptr_t address)
+{
+	struct unwind_table *table = NULL;
+	int ready[2];
+	char c;
+	pid_t pid;
+
+	if (pipe(ready))
+		err(1, "pipe");
+	pid = fork();
+	if (!pid) {
+		dl_iterate_phdr(touch_cfi, NULL);
+		if (write(ready[1], "", 1) == 1)
+			pause();
+		exit(1);
+	}
+	close(ready[1]);
+	result(read(ready[0], &c, 1) == 1 &&
+	       unwind_table_from_process(pid, address, &table) < 0 && !table,
+	       "no table is made from memory that a process has written to");
+	unwind_table_free(table);
+	close(ready[0]);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 static void vdso(void)
 {
 	uintptr_t at = getauxval(AT_SYSINFO_EHDR);
@@ -766,6 +815,7 @@ int main(int argc, char **argv)
 		all_ways(argv[i]);
 	by_process((uintptr_t)&fork, "libc", true);
 	by_process((uintptr_t)&main, "the program", true);
+	own_memory((uintptr_t)&main);
 	vdso();
 	sframe();
 	truncated(argv[2], argv[1]);
