@@ -28,7 +28,6 @@
  *	unprobe ID		report and remove it
  *	hold W, release W	callbacks of W wait in between
  *	state TID		log whether a task has a context and a cache
- *	epoch N			the engine, which is off, goes on with epoch N + 1
  *	stall W			be an RCU reader, spinning, as long as callbacks of W
  *				would wait, for STALL_MSECS at most
  *	entry INSTANCE TYPE HEX	put an entry of TYPE with these bytes after the
@@ -68,8 +67,6 @@
 #include <linux/wait.h>
 
 #include <asm/apic.h>
-
-#include "../kernel/unwind/deferred.h"
 
 /* One more than can be registered, even with nobody else around. */
 #define WORKS		64
@@ -815,18 +812,6 @@ static int do_disarm(struct session *session)
 	return 0;
 }
 
-static int do_epoch(unsigned int epoch)
-{
-#if IS_ENABLED(CONFIG_KUNIT)
-	/* The next one must not be 0. */
-	if (epoch >= U16_MAX)
-		return -EINVAL;
-	return unwind_set_last_epoch(epoch);
-#else
-	return -EOPNOTSUPP;
-#endif
-}
-
 #ifdef CONFIG_EVENT_TRACING
 /* What a buffer may hold that survived a crash, for those who print it. */
 static int put_entry(const char *instance, unsigned int type, const u8 *data,
@@ -906,8 +891,6 @@ static int command(struct session *session, char *text)
 	}
 	if (sscanf(text, "state %d", &tid) == 1)
 		return do_state(session, tid);
-	if (sscanf(text, "epoch %u", &nr) == 1)
-		return do_epoch(nr);
 	if (sscanf(text, "unprobe %u", &nr) == 1)
 		return do_unprobe(session, nr);
 	if (sscanf(text, "%15s %u", verb, &nr) == 2 &&
@@ -1083,6 +1066,5 @@ static void __exit test_unwind_deferred_exit(void)
 }
 module_exit(test_unwind_deferred_exit);
 
-MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING);
 MODULE_DESCRIPTION("Test module for deferred unwinding of user space stacks");
 MODULE_LICENSE("GPL");

@@ -434,8 +434,8 @@ static void soak_note_registers(struct slot *slot, u64 cookie,
 /* Each context is somebody's first one for once only. */
 static void soak_note_context(struct slot *slot, u64 cookie)
 {
-	unsigned int cpu = (u32)cookie - 1;
-	unsigned long nr = cookie >> 33;
+	unsigned int cpu = (u16)cookie - 1;
+	unsigned long nr = cookie >> 16;
 	u64 old = slot->cookie;
 
 	/* An NMI in between sees the same one. */

@@ -89,6 +89,7 @@ int unwind_user_faultable(struct unwind_stacktrace *trace);
 int unwind_deferred_arm(void);
 void unwind_deferred_disarm(void);
 
+void __unwind_deferred_answer(void);
 void __unwind_deferred_renew(void);
 void __unwind_deferred_reset(void);
 void __unwind_regs_begin(void);
@@ -111,6 +112,20 @@ static inline bool unwind_deferred_context(void)
 }
 
 /**
+ * unwind_deferred_answer - Answer what has been requested so far
+ *
+ * For places after which a walk could not wait for pages any more. The user context
+ * goes on: who asks later gets the same trace.
+ *
+ * Context: Process context, may sleep and take page faults.
+ */
+static inline void unwind_deferred_answer(void)
+{
+	if (unwind_deferred_context())
+		__unwind_deferred_answer();
+}
+
+/**
  * unwind_deferred_renew - Answer all requests, then start a new user context
  *
  * For places where something other than the task itself may change the user
@@ -126,29 +141,6 @@ static inline void unwind_deferred_renew(void)
 }
 
 /**
- * unwind_regs_try_begin - Refuse requests, unless there is a user context
- *
- * For callers that cannot sleep here. On false, leave the section in which
- * sleeping is not allowed, call unwind_deferred_renew(), and try again. Others
- * use unwind_regs_begin().
- *
- * Context: Process context.
- * Return: True if the registers may be changed now; to be followed by
- *	   unwind_regs_end().
- */
-static inline bool unwind_regs_try_begin(void)
-{
-	current->unwind_regs++;
-	/* An NMI sees that, or what it has started is seen here. */
-	barrier();
-	if (likely(!unwind_deferred_context()))
-		return true;
-
-	current->unwind_regs--;
-	return false;
-}
-
-/**
  * unwind_regs_begin - The user registers of the current task are about to change
  *
  * Call this wherever the kernel itself changes the user IP or SP of the current
@@ -160,7 +152,10 @@ static inline bool unwind_regs_try_begin(void)
  */
 static inline void unwind_regs_begin(void)
 {
-	if (unlikely(!unwind_regs_try_begin()))
+	current->unwind_regs++;
+	/* An NMI sees that, or what it has started is seen here. */
+	barrier();
+	if (unlikely(unwind_deferred_context()))
 		__unwind_regs_begin();
 }
 
@@ -275,9 +270,9 @@ static inline int unwind_deferred_arm(void)
 }
 
 static inline void unwind_deferred_disarm(void) { }
+static inline void unwind_deferred_answer(void) { }
 static inline void unwind_deferred_renew(void) { }
 static inline bool unwind_deferred_context(void) { return false; }
-static inline bool unwind_regs_try_begin(void) { return true; }
 static inline void unwind_regs_begin(void) { }
 static inline void unwind_regs_end(void) { }
 static inline bool unwind_regs_changing(void) { return false; }

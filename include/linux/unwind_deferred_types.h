@@ -30,14 +30,14 @@ struct unwind_cache {
  *		that requested a trace; 0 means that there is no user context
  * @cache:	The trace, NULL until the first unwind of this task
  * @work:	Runs the unwind; @work.func is NULL while it is not queued
- * @id:		Identifies the context, see UNWIND_ID_CPU and the macros beside it
+ * @cookie:	Names the context, see unwind_next_cookie()
  * @timestamp:	local_clock() of the first request of the context, in ns
  * @ip:		User IP at that request, as unwind_regs_assert() compares it
  * @sp:		User SP at that request
  *
- * @id and @timestamp belong to the context that @mask announces and mean
+ * @cookie and @timestamp belong to the context that @mask announces and mean
  * nothing while @mask is 0. Apart from @mask and the cache's completed bits,
- * which unwind_deferred_cancel() and unwind_disarm() may clear from another CPU,
+ * which unwind_deferred_cancel() and unwind_deferred_arm() may clear from another CPU,
  * everything here is only ever accessed by the task itself and by what
  * interrupts it.
  */
@@ -45,7 +45,7 @@ struct unwind_task_info {
 	atomic_long_t		mask;
 	struct unwind_cache	*cache;
 	struct callback_head	work;
-	u64			id;
+	u64			cookie;
 	u64			timestamp;
 #ifdef CONFIG_DEBUG_ENTRY
 	unsigned long		ip;

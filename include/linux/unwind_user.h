@@ -9,6 +9,8 @@ struct k_sigaction;
 #ifdef CONFIG_UNWIND_USER
 
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);
+int unwind_user_fault_in(unsigned long addr, unsigned int len);
+int unwind_user_read(void *to, unsigned long from, unsigned int len);
 
 void arch_unwind_user_sigaction(const struct k_sigaction *ka);
 

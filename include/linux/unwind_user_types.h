@@ -47,13 +47,15 @@ enum unwind_user_type {
  * @UNWIND_USER_ODD_IP:		The return address needs a closer look
  * @UNWIND_USER_ABSENT:		The stack is not present, or cannot be read
  * @UNWIND_USER_END:		There is no caller, this was the outermost frame
- * @UNWIND_USER_FAULT:		The stack or the table cannot be read
+ * @UNWIND_USER_FAULT:		The stack or the table cannot be read, or may not be
+ *				waited for; or there is no memory for what is known
+ *				of the code
  * @UNWIND_USER_CORRUPT:	What the stack or the table says cannot be true
  * @UNWIND_USER_UNKNOWN:	The table for the IP has a rule that cannot be used,
  *				or none that could be found with reasonable effort
  * @UNWIND_USER_NO_CODE:	The IP is not in executable memory
- * @UNWIND_USER_NO_FRAME:	The frame pointer is 0 or leads to a return address
- *				of 0, in code that may not have a frame pointer
+ * @UNWIND_USER_NO_FRAME:	The frame pointer or the return address is 0, and no
+ *				table says that this is the outermost frame
  * @UNWIND_USER_KILLED:		A fatal signal is pending
  *
  * Walks end with the values from @UNWIND_USER_END on, or with

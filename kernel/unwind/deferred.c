@@ -63,17 +63,15 @@ DEFINE_STATIC_KEY_FALSE(unwind_deferred_key);
  */
 DEFINE_PER_CPU(bool, unwind_deferred_closed);
 
-/* Last context counter that was handed out on this CPU; always odd or 0. */
-static DEFINE_PER_CPU(u32, unwind_context_count);
+/* The last cookie of this CPU, or 0 */
+static DEFINE_PER_CPU(u64, unwind_last_cookie);
 
 /*
- * The epoch of new contexts; 0 while requests are refused. Written
- * under unwind_arm_mutex, read locklessly by requests.
+ * Are requests accepted? While they are not, the masks of tasks mean nothing,
+ * unless UNWIND_PENDING is set: see unwind_forget_contexts(). Written under
+ * unwind_arm_mutex, read locklessly.
  */
-static u16 unwind_epoch;
-
-/* The last epoch that began. Protected by unwind_arm_mutex. */
-static u16 unwind_last_epoch;
+static bool unwind_accepts;
 
 /*
  * Number of armed users. It becomes non-zero under unwind_arm_mutex only. When it
@@ -130,27 +128,9 @@ static inline void unwind_regs_note(struct unwind_task_info *info) { }
 static inline void unwind_regs_assert(const struct unwind_task_info *info) { }
 #endif
 
-static bool unwind_context_is_live(const struct unwind_task_info *info,
-				   unsigned long mask, u16 epoch)
-{
-	/*
-	 * A pending context has not been back to user mode since it was born,
-	 * or it would not be pending. Anything else may be a left-over of an
-	 * epoch in which nobody reset it.
-	 */
-	return (mask & UNWIND_PENDING) ||
-	       (mask && unwind_id_epoch(READ_ONCE(info->id)) == epoch);
-}
-
-/* Does the context belong to the epoch in which requests are accepted now? */
-static bool unwind_context_is_current(const struct unwind_task_info *info)
-{
-	return unwind_id_epoch(READ_ONCE(info->id)) == READ_ONCE(unwind_epoch);
-}
-
 /**
  * unwind_context_publish - Make a new context visible to NMIs
- * @info:	State of the current task, with the id stored
+ * @info:	State of the current task, with the cookie stored
  * @old:	Mask that the new one replaces; updated when it is another by now
  * @bits:	The new mask
  *
@@ -164,7 +144,7 @@ bool unwind_context_publish(struct unwind_task_info *info, long *old, long bits)
 {
 	KUNIT_STATIC_STUB_REDIRECT(unwind_context_publish, info, old, bits);
 
-	/* Full barrier: an NMI that sees the mask sees the id. */
+	/* Full barrier: an NMI that sees the mask sees the cookie. */
 	return atomic_long_try_cmpxchg(&info->mask, old, bits);
 }
 EXPORT_SYMBOL_IF_KUNIT(unwind_context_publish);
@@ -173,27 +153,22 @@ EXPORT_SYMBOL_IF_KUNIT(unwind_context_publish);
  * unwind_context_add - Add bits to the user context, starting one if needed
  * @info:	State of the current task
  * @bits:	What to set in the mask; at least one bit
- * @epoch:	The current epoch
  *
  * Context: Interrupts disabled, or NMI.
  * Return: The mask before; 0 if this call started the context.
  */
 VISIBLE_IF_KUNIT __always_inline
 unsigned long unwind_context_add(struct unwind_task_info *info,
-				 unsigned long bits, u16 epoch)
+				 unsigned long bits)
 {
-	u64 id, now;
-	u32 count;
+	u64 cookie, now;
 	long old;
 
 	lockdep_assert(raw_irqs_disabled());
 
 	for (;;) {
 		old = atomic_long_read(&info->mask);
-		if (unwind_context_is_live(info, old, epoch)) {
-			/* Pending since an earlier epoch: it is of this one now. */
-			id = unwind_id_set_epoch(READ_ONCE(info->id), epoch);
-			WRITE_ONCE(info->id, id);
+		if (old) {
 			if ((old & bits) == bits ||
 			    atomic_long_try_cmpxchg(&info->mask, &old,
 						    old | bits))
@@ -202,26 +177,26 @@ unsigned long unwind_context_add(struct unwind_task_info *info,
 		}
 
 		/*
-		 * Read counter and clock before the mask that is replaced. An
-		 * NMI that starts a context in between shows in the mask. One
-		 * that comes later computes the very id that is stored below,
-		 * from the same counter; storing it twice does no harm, nor
-		 * does the time of this request, which is the earlier one.
+		 * Read last cookie and clock before the mask that is replaced.
+		 * An NMI that starts a context in between shows in the mask.
+		 * One that comes later makes the very cookie that is stored
+		 * below, from the same last one; storing it twice does no harm,
+		 * nor does the time of this request, which is the earlier one.
 		 */
-		count = unwind_next_count(this_cpu_read(unwind_context_count));
+		cookie = unwind_next_cookie(this_cpu_read(unwind_last_cookie),
+					    raw_smp_processor_id());
 		now = local_clock();
 		barrier();
 		old = atomic_long_read(&info->mask);
-		if (unwind_context_is_live(info, old, epoch))
+		if (old)
 			continue;
 
-		id = unwind_id_make(raw_smp_processor_id(), count, epoch);
-		WRITE_ONCE(info->id, id);
+		WRITE_ONCE(info->cookie, cookie);
 		WRITE_ONCE(info->timestamp, now);
 		unwind_regs_note(info);
 
 		if (unwind_context_publish(info, &old, bits)) {
-			this_cpu_write(unwind_context_count, count);
+			this_cpu_write(unwind_last_cookie, cookie);
 			return 0;
 		}
 	}
@@ -232,7 +207,8 @@ EXPORT_SYMBOL_IF_KUNIT(unwind_context_add);
  * unwind_context_reset - End the user context
  * @info:	State of the current task
  *
- * Context: Any context of the owner. An NMI sees the old context or none.
+ * Context: Any context of the owner, or unwind_forget_contexts(). An NMI sees the
+ *	    old context or none.
  * Return: False if requests are pending: the context stays as it is.
  */
 VISIBLE_IF_KUNIT
@@ -306,16 +282,25 @@ static int unwind_queue(struct unwind_task_info *info)
 	return ret;
 }
 
+/*
+ * Does the mask of the current task tell of its present user context? To be asked
+ * before the mask is read.
+ */
+static bool unwind_accepts_requests(void)
+{
+	/* Pairs with unwind_deferred_arm(): what was left from before is gone. */
+	return smp_load_acquire(&unwind_accepts);
+}
+
 static int unwind_request(struct unwind_task_info *info,
 			  struct unwind_work *work, u64 *cookie)
 {
-	u16 epoch = READ_ONCE(unwind_epoch);
 	int nr = READ_ONCE(work->bit);
 	unsigned long old, bit;
 	int ret;
 
 	/* A cancelled work, or nobody armed */
-	if (nr < UNWIND_WORK_SHIFT || !epoch)
+	if (nr < UNWIND_WORK_SHIFT || !unwind_accepts_requests())
 		return -EINVAL;
 	/*
 	 * An NMI gets its answer by an interrupt before the next instruction of
@@ -330,14 +315,12 @@ static int unwind_request(struct unwind_task_info *info,
 
 	bit = BIT(nr);
 	old = atomic_long_read(&info->mask);
-	if (unwind_context_is_live(info, old, epoch)) {
-		if (old & bit)
-			goto out;
-		if (unwind_context_failed(info, old))
-			return -ENOMEM;
-	}
+	if (old & bit)
+		goto out;
+	if (unwind_context_failed(info, old))
+		return -ENOMEM;
 
-	old = unwind_context_add(info, UNWIND_PENDING | bit, epoch);
+	old = unwind_context_add(info, UNWIND_PENDING | bit);
 	/* An NMI may have asked for the same work meanwhile. */
 	if (!(old & UNWIND_PENDING)) {
 		ret = unwind_queue(info);
@@ -345,7 +328,7 @@ static int unwind_request(struct unwind_task_info *info,
 			return ret;
 	}
 out:
-	*cookie = unwind_id_cookie(READ_ONCE(info->id));
+	*cookie = READ_ONCE(info->cookie);
 	if (!(old & bit))
 		return 0;
 	return unwind_executed(info, old, bit) ? UNWIND_ALREADY_EXECUTED :
@@ -356,8 +339,8 @@ out:
  * unwind_deferred_request - Ask for the user stack of the current task
  * @work:	A registered work; its callback receives the trace
  * @cookie:	Where to put the cookie that names the current user context. It
- *		is the same for all requests of one context, unique in the
- *		system and never 0; it is 0 after an error.
+ *		is the same for all requests of one context, never 0, and not
+ *		used again (a CPU has 2^48 of them); it is 0 after an error.
  *
  * Once a request has been accepted, the callback always runs; if the stack cannot
  * be read by then, with an empty trace.
@@ -399,9 +382,9 @@ int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
 
 	/*
 	 * Raw: this may be called by a tracer of the events that the ordinary
-	 * variants emit. The disabled section is also what
-	 * unwind_deferred_cancel() and unwind_disarm() wait for, by
-	 * synchronize_rcu().
+	 * variants emit. The disabled section is also what others wait for:
+	 * unwind_deferred_cancel() by synchronize_rcu(), unwind_key_enable()
+	 * by interrupts.
 	 */
 	raw_local_irq_save(flags);
 	ret = unwind_request(&current->unwind_info, work, cookie);
@@ -426,15 +409,14 @@ EXPORT_SYMBOL_GPL(unwind_deferred_request);
 int unwind_deferred_cached(struct unwind_stacktrace *trace)
 {
 	struct unwind_task_info *info = &current->unwind_info;
-	unsigned long mask = atomic_long_read(&info->mask);
 	struct unwind_cache *cache = info->cache;
 
 	trace->nr = 0;
 	trace->outermost = false;
 	trace->entries = NULL;
 
-	if (!cache || !(mask & UNWIND_USED) ||
-	    !unwind_context_is_live(info, mask, READ_ONCE(unwind_epoch)))
+	if (!cache || !unwind_accepts_requests() ||
+	    !(atomic_long_read(&info->mask) & UNWIND_USED))
 		return -ENOENT;
 
 	unwind_regs_assert(info);
@@ -449,56 +431,31 @@ EXPORT_SYMBOL_GPL(unwind_deferred_cached);
 /**
  * unwind_get_cache - Get the cache of a task for the trace of the current context
  * @info:	State of the current task
- * @epoch:	The current epoch
  *
  * Context: Process context, may sleep.
  * Return: The cache, allocated by the first walk of the task; NULL if there is no
  *	   memory, or was none when this context was answered.
  */
 VISIBLE_IF_KUNIT
-struct unwind_cache *unwind_get_cache(struct unwind_task_info *info, u16 epoch)
+struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
 {
-	unsigned long mask = atomic_long_read(&info->mask);
 	struct unwind_cache *cache = info->cache;
 
 	BUILD_BUG_ON(struct_size(cache, entries, UNWIND_MAX_ENTRIES) > 4096);
 
 	if (likely(cache))
 		return cache;
-	if (unwind_context_is_live(info, mask, epoch) &&
-	    unwind_context_failed(info, mask))
+	if (unwind_context_failed(info, atomic_long_read(&info->mask)))
 		return NULL;
 
-	/* It is for a tracer: not worth reclaiming memory, nor the last of it. */
 	cache = kzalloc(struct_size(cache, entries, UNWIND_MAX_ENTRIES),
-			GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOMEMALLOC |
-			__GFP_NOWARN);
+			unwind_gfp());
 	/* Pairs with the lockless readers: complete before visible. */
 	smp_store_release(&info->cache, cache);
 
 	return cache;
 }
 EXPORT_SYMBOL_IF_KUNIT(unwind_get_cache);
-
-/*
- * Is the current task not allowed to wait for pages?
- *
- * It is not while it is being killed. SIGKILL is consumed on the way to do_exit(),
- * and a second one is not accepted. From then on nothing could end a wait, and only
- * the flags show that.
- *
- * Nor while it is traced by ptrace. The debugger waits for the next stop, and may be
- * the one that has to supply the page, by userfaultfd for instance. Without
- * profiling, the task might never have touched that page.
- */
-static bool unwind_must_not_wait(void)
-{
-	struct signal_struct *signal = current->signal;
-
-	return READ_ONCE(current->ptrace) || fatal_signal_pending(current) ||
-	       (READ_ONCE(signal->flags) & SIGNAL_GROUP_EXIT) ||
-	       READ_ONCE(signal->group_exec_task);
-}
 
 /*
  * Take the trace of the current context into the cache. Nobody looks there until
@@ -510,7 +467,7 @@ static bool unwind_walk(struct unwind_task_info *info,
 	struct unwind_cache *cache;
 	bool nofault;
 
-	cache = unwind_get_cache(info, READ_ONCE(unwind_epoch));
+	cache = unwind_get_cache(info);
 	if (!cache) {
 		trace->nr = 0;
 		trace->outermost = false;
@@ -522,7 +479,7 @@ static bool unwind_walk(struct unwind_task_info *info,
 	trace->entries = cache->entries;
 
 	/* What is resident may be the whole stack all the same. */
-	nofault = unwind_must_not_wait();
+	nofault = unwind_is_dying();
 	if (nofault)
 		pagefault_disable();
 	unwind_user(trace, UNWIND_MAX_ENTRIES);
@@ -534,40 +491,26 @@ static bool unwind_walk(struct unwind_task_info *info,
 	return true;
 }
 
-/*
- * Share the trace in the cache with those who ask later in this context, which
- * then belongs to the current epoch. There is nobody if requests are refused.
- */
-static noinline void unwind_share(struct unwind_task_info *info)
-{
-	unsigned long flags;
-	u16 epoch;
-
-	raw_local_irq_save(flags);
-	epoch = READ_ONCE(unwind_epoch);
-	if (epoch)
-		unwind_context_add(info, UNWIND_USED, epoch);
-	raw_local_irq_restore(flags);
-}
-
 /**
  * unwind_user_faultable - Unwind the user stack of the current task now
  * @trace:	Filled in; points into the cache of the task and is valid until
  *		the caller returns to user space
  *
  * The trace is taken once per user context, and shared by all callers and by
- * deferred requests.
+ * deferred requests. The caller must be armed, see unwind_deferred_arm().
  *
  * Context: Process context, may sleep and take page faults; with page faults
  *          disabled the trace may be short, as it may in a task that is
- *          being killed or traced by ptrace, which does not wait for pages.
- * Return: 0, -EINVAL if the current task has no user stack, -EAGAIN while the
- *         user registers are being replaced, -ENOMEM, or -EOPNOTSUPP without
- *         CONFIG_UNWIND_USER. @trace is empty after an error.
+ *          being killed, which does not wait for pages.
+ * Return: 0, -EINVAL if the current task has no user stack or nobody is armed,
+ *         -EAGAIN while the user registers are being replaced, -ENOMEM, or
+ *         -EOPNOTSUPP without CONFIG_UNWIND_USER. @trace is empty after an
+ *         error.
  */
 int unwind_user_faultable(struct unwind_stacktrace *trace)
 {
 	struct unwind_task_info *info = &current->unwind_info;
+	unsigned long flags;
 
 	might_fault();
 
@@ -578,16 +521,19 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 		return -EAGAIN;
 	if (!unwind_deferred_cached(trace))
 		return 0;
-	if (!is_user_task(current) || !user_mode(task_pt_regs(current)))
+	if (!is_user_task(current) || !user_mode(task_pt_regs(current)) ||
+	    !unwind_accepts_requests())
 		return -EINVAL;
 
 	if (!unwind_walk(info, trace))
 		return -ENOMEM;
-	unwind_share(info);
+
+	raw_local_irq_save(flags);
+	unwind_context_add(info, UNWIND_USED);
+	raw_local_irq_restore(flags);
 
 	return 0;
 }
-EXPORT_SYMBOL_GPL(unwind_user_faultable);
 
 /*
  * Give the trace to the tracers that have asked and have not got it yet. Without a
@@ -601,7 +547,7 @@ static void unwind_answer(struct unwind_task_info *info,
 	 * Requests made before it is cleared are answered here; later ones
 	 * queue the task_work again.
 	 */
-	u64 cookie = unwind_id_cookie(READ_ONCE(info->id));
+	u64 cookie = READ_ONCE(info->cookie);
 	u64 timestamp = READ_ONCE(info->timestamp);
 	struct unwind_cache *cache = info->cache;
 	struct unwind_work *work;
@@ -664,25 +610,14 @@ static void unwind_process(struct unwind_task_info *info)
 		trace.nr = info->cache->nr;
 		trace.outermost = info->cache->outermost;
 		trace.entries = info->cache->entries;
-	} else if (unwind_walk(info, &trace)) {
-		/* Has the walk slept into another epoch? */
-		if (unlikely(!unwind_context_is_current(info)))
-			unwind_share(info);
+	} else {
+		unwind_walk(info, &trace);
 	}
 
 	/* Around the look at the mask too, see unwind_deferred_cancel(). */
 	srcu_idx = srcu_read_lock(&unwind_srcu);
 	unwind_answer(info, &trace);
 	srcu_read_unlock(&unwind_srcu, srcu_idx);
-
-	/*
-	 * If the hooks were switched off since this context began, it may be that
-	 * nothing else ends it. It must not be left over into a later epoch: these
-	 * are counted from 1 again at some time, and unwind_forget_contexts() may
-	 * have passed this task already.
-	 */
-	if (unlikely(!unwind_context_is_current(info)))
-		unwind_context_reset(info);
 }
 
 static void unwind_deferred_task_work(struct callback_head *head)
@@ -698,6 +633,12 @@ static void unwind_deferred_task_work(struct callback_head *head)
 	WRITE_ONCE(info->work.func, NULL);
 	barrier();
 	unwind_process(info);
+}
+
+/* See unwind_deferred_answer() */
+void __unwind_deferred_answer(void)
+{
+	unwind_process(&current->unwind_info);
 }
 
 /*
@@ -724,9 +665,10 @@ void __unwind_deferred_reset(void)
  */
 void __unwind_regs_begin(void)
 {
+	current->unwind_regs--;
 	__unwind_deferred_renew();
 	current->unwind_regs++;
-	/* As in unwind_regs_try_begin() */
+	/* As in unwind_regs_begin() */
 	barrier();
 	if (unwind_deferred_context())
 		__unwind_deferred_renew();
@@ -751,8 +693,9 @@ void unwind_deferred_task_init(struct task_struct *task)
 /**
  * unwind_deferred_task_exit - Answer the last requests of an exiting task
  *
- * PF_EXITING is set, so no more requests come. Nothing could end a wait in a page
- * fault any more, hence the trace ends at the first page that is not resident.
+ * PF_EXITING is set, so no more requests come, nor does the walk wait for pages.
+ * The task leaves without a context, since unwind_forget_contexts() may not find
+ * it any more.
  *
  * Context: Process context, do_exit(), before the task loses its memory map
  *          and its tracers.
@@ -762,9 +705,8 @@ void unwind_deferred_task_exit(void)
 	if (likely(!atomic_long_read(&current->unwind_info.mask)))
 		return;
 
-	pagefault_disable();
 	unwind_process(&current->unwind_info);
-	pagefault_enable();
+	unwind_context_reset(&current->unwind_info);
 }
 
 /**
@@ -905,15 +847,25 @@ static void unwind_key_enable(void)
 }
 
 /*
- * Remove the left-overs of all epochs from all tasks, so that epochs can be counted
- * from 1 again. A context that is still pending is left alone: unwind_process() will
- * bring it into the epoch that is current by then, or end it.
+ * Remove the contexts that are left from before: while the key was off, a task that
+ * went to user mode kept the one it had.
+ *
+ * The key is on, on all CPUs, and requests are still refused. One that was in flight
+ * when it went off had interrupts disabled, so it was over before unwind_key_enable()
+ * returned. Hence a task can do two things only to its own mask meanwhile:
+ *
+ * - End the context, as is done here.
+ * - Answer a pending one, which is left alone here: it has not been back to user mode
+ *   since it started, or it would have been answered. So it is the present one, and
+ *   later requests join it. If it is answered after this has passed the task, it is
+ *   still not left over: the hook ends it on the way out.
+ *
+ * Tasks that are not on the list have no context: a new one starts without, and an
+ * exiting one ended its last in unwind_deferred_task_exit().
  */
 static void unwind_forget_contexts(void)
 {
 	struct task_struct *g, *t;
-
-	lockdep_assert_held(&unwind_arm_mutex);
 
 	guard(rcu)();
 	for_each_process_thread(g, t)
@@ -922,55 +874,20 @@ static void unwind_forget_contexts(void)
 
 static void unwind_disarm(struct work_struct *unused)
 {
-	scoped_guard(mutex, &unwind_arm_mutex) {
-		if (atomic_read(&unwind_armed))
-			return;
-		/* Refuse requests. */
-		WRITE_ONCE(unwind_epoch, 0);
-	}
-
-	/* Wait for the ones in flight. */
-	synchronize_rcu();
-
 	guard(mutex)(&unwind_arm_mutex);
 
-	/* Armed again meanwhile, with the hooks still on */
-	if (unwind_epoch)
+	if (atomic_read(&unwind_armed))
 		return;
 
+	/*
+	 * Nobody waits for the requests in flight: what they start is pending, and
+	 * is answered without the hooks.
+	 */
+	WRITE_ONCE(unwind_accepts, false);
 	static_branch_disable(&unwind_deferred_key);
-
-	if (unwind_last_epoch == U16_MAX) {
-		unwind_forget_contexts();
-		unwind_last_epoch = 0;
-	}
 }
 
 static DECLARE_DELAYED_WORK(unwind_disarm_work, unwind_disarm);
-
-#if IS_ENABLED(CONFIG_KUNIT)
-/**
- * unwind_set_last_epoch - For tests: skip epochs
- * @epoch:	The next epoch will be the one after this; not U16_MAX
- *
- * Context: Process context, may sleep.
- * Return: 0, or -EBUSY while requests are accepted.
- */
-int unwind_set_last_epoch(u16 epoch)
-{
-	/* It may have refused requests, and still have to turn the key off. */
-	flush_delayed_work(&unwind_disarm_work);
-
-	guard(mutex)(&unwind_arm_mutex);
-
-	if (unwind_epoch)
-		return -EBUSY;
-	unwind_last_epoch = epoch;
-
-	return 0;
-}
-EXPORT_SYMBOL_IF_KUNIT(unwind_set_last_epoch);
-#endif
 
 /**
  * unwind_deferred_arm - Announce that requests are going to be made
@@ -990,16 +907,13 @@ int unwind_deferred_arm(void)
 
 	guard(mutex)(&unwind_arm_mutex);
 
-	/*
-	 * First the hooks, on all CPUs: a context of a new epoch must not get
-	 * past a hook that is still off. If they have been on all the time, as
-	 * unwind_disarm() is still waiting, the last epoch goes on.
-	 */
-	if (!static_key_enabled(&unwind_deferred_key)) {
+	if (!unwind_accepts) {
+		/* First the hooks, so that no context is left over any more. */
 		unwind_key_enable();
-		unwind_last_epoch++;
+		unwind_forget_contexts();
+		/* Pairs with unwind_accepts_requests() */
+		smp_store_release(&unwind_accepts, true);
 	}
-	WRITE_ONCE(unwind_epoch, unwind_last_epoch);
 	atomic_inc(&unwind_armed);
 
 	return 0;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Layout of the words that deferred unwinding keeps; for deferred.c and its tests.
+ * Layout of the words that deferred unwinding keeps, for deferred.c and its tests,
+ * and what a walk of the current task may wait for.
  */
 #ifndef _KERNEL_UNWIND_DEFERRED_H
 #define _KERNEL_UNWIND_DEFERRED_H
 
-#include <linux/bitfield.h>
 #include <linux/bits.h>
 #include <linux/build_bug.h>
+#include <linux/gfp.h>
+#include <linux/sched/signal.h>
 #include <linux/unwind_deferred_types.h>
 
 /* The task_work is to process requests; set by the first of them. */
@@ -18,53 +20,58 @@
 #define UNWIND_WORK_SHIFT	2
 #define UNWIND_WORKS		(~(UNWIND_PENDING | UNWIND_USED))
 
-/*
- * unwind_task_info::id, one word so that an NMI sees all or nothing of it. The
- * cookie is the id without the epoch: CPU + 1 in the low half, the counter of
- * that CPU in the high half. The counter is odd, hence the cookie is never 0.
+/* Of a cookie: CPU + 1, so that it is never 0. Above is a counter of that CPU. */
+#define UNWIND_COOKIE_CPU	GENMASK_ULL(15, 0)
+
+static inline u64 unwind_next_cookie(u64 last, unsigned int cpu)
+{
+	BUILD_BUG_ON(CONFIG_NR_CPUS >= UNWIND_COOKIE_CPU);
+
+	return (last | UNWIND_COOKIE_CPU) + 1 + (cpu + 1);
+}
+
+/**
+ * unwind_is_dying - Is the current task being killed, or does it exit?
+ *
+ * SIGKILL is consumed on the way to do_exit(), and a second one is not accepted.
+ * From then on nothing could end a wait, and only the flags show that.
+ *
+ * Return: True if a walk must neither wait for pages nor for memory.
  */
-#define UNWIND_ID_CPU		GENMASK_ULL(15, 0)
-#define UNWIND_ID_EPOCH		GENMASK_ULL(31, 16)
-#define UNWIND_ID_COUNT		GENMASK_ULL(63, 32)
-
-static inline u32 unwind_next_count(u32 count)
+static inline bool unwind_is_dying(void)
 {
-	return (count + 2) | 1;
+	struct signal_struct *signal = current->signal;
+
+	return fatal_signal_pending(current) || (current->flags & PF_EXITING) ||
+	       (READ_ONCE(signal->flags) & SIGNAL_GROUP_EXIT) ||
+	       READ_ONCE(signal->group_exec_task);
 }
 
-static inline u64 unwind_id_make(unsigned int cpu, u32 count, u16 epoch)
+/**
+ * unwind_gfp - How may a walk of the current task allocate memory?
+ *
+ * By reclaim: a cgroup at its limit that is full of page cache is the normal state of
+ * a container. But a trace is not worth killing anybody, nor the last memory, and a
+ * task that is to go must not be held up.
+ *
+ * Context: Process context, may sleep.
+ * Return: The flags.
+ */
+static inline gfp_t unwind_gfp(void)
 {
-	BUILD_BUG_ON(CONFIG_NR_CPUS >= U16_MAX);
-
-	return FIELD_PREP(UNWIND_ID_CPU, cpu + 1) |
-	       FIELD_PREP(UNWIND_ID_EPOCH, epoch) |
-	       FIELD_PREP(UNWIND_ID_COUNT, count);
-}
-
-static inline u16 unwind_id_epoch(u64 id)
-{
-	return FIELD_GET(UNWIND_ID_EPOCH, id);
-}
-
-static inline u64 unwind_id_set_epoch(u64 id, u16 epoch)
-{
-	return (id & ~UNWIND_ID_EPOCH) | FIELD_PREP(UNWIND_ID_EPOCH, epoch);
-}
-
-static inline u64 unwind_id_cookie(u64 id)
-{
-	return id & ~UNWIND_ID_EPOCH;
+	if (unwind_is_dying())
+		return GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOMEMALLOC | __GFP_NOWARN;
+	return GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN;
 }
 
 #if IS_ENABLED(CONFIG_KUNIT)
 bool unwind_context_publish(struct unwind_task_info *info, long *old, long bits);
 unsigned long unwind_context_add(struct unwind_task_info *info,
-				 unsigned long bits, u16 epoch);
+				 unsigned long bits);
 bool unwind_context_reset(struct unwind_task_info *info);
 bool unwind_executed(const struct unwind_task_info *info, unsigned long mask,
 		     unsigned long bit);
-struct unwind_cache *unwind_get_cache(struct unwind_task_info *info, u16 epoch);
-int unwind_set_last_epoch(u16 epoch);
+struct unwind_cache *unwind_get_cache(struct unwind_task_info *info);
 #endif
 
 #endif /* _KERNEL_UNWIND_DEFERRED_H */

@@ -17,14 +17,14 @@
 
 /**
  * struct rule_slot - A rule that was looked up
- * @key:	Its tag, see rule_cache_tag(), exclusive or @word. Both are 0 if the slot
- *		is empty
+ * @key:	rule_slot_key() of its tag and @word. Both are 0 if the slot is empty
  * @word:	See UNWIND_WORD_TABLE
  *
  * Both are written and read one after the other, in any order and without a lock. So
- * a reader may get the key of one rule and the word of another. Unless the words are
- * equal, that makes a tag of neither address, but of a third one: each by the
- * difference of the words. It would have to be in the same set, and be looked up now.
+ * a slot, or what a reader gets of it, may be the key of one rule and the word of
+ * another, and stay so until it is overwritten. That is the tag of no address, but by
+ * chance: since the word is multiplied, any difference of words is one in the
+ * generation, too.
  */
 struct rule_slot {
 	u64	key;
@@ -84,12 +84,17 @@ static __always_inline u64 rule_cache_tag(unsigned long pc, u64 mix)
 	return pc ^ mix;
 }
 
+static __always_inline u64 rule_slot_key(u64 tag, u64 word)
+{
+	return tag ^ word * GOLDEN_RATIO_64;
+}
+
 static __always_inline bool rule_slot_has(const struct rule_slot *slot, u64 tag,
 					  u64 *word)
 {
 	u64 val = READ_ONCE(slot->word);
 
-	if ((READ_ONCE(slot->key) ^ val) != tag)
+	if (READ_ONCE(slot->key) != rule_slot_key(tag, val))
 		return false;
 	*word = val;
 	return true;
@@ -126,7 +131,8 @@ static __always_inline struct rule_slot *rule_slots_room(struct rule_slot *slots
 	u64 other;
 
 	for (i = 0; i < RULE_WAYS; i++) {
-		other = READ_ONCE(slots[i].key) ^ READ_ONCE(slots[i].word);
+		other = rule_slot_key(READ_ONCE(slots[i].key),
+				      READ_ONCE(slots[i].word));
 		/* User addresses differ in the lower bits only. */
 		if (likely((other ^ tag) >> RULE_ADDRESS_BITS))
 			return &slots[i];
@@ -147,7 +153,7 @@ static __always_inline void rule_slots_set(struct rule_slot *slots, u64 tag, u64
 	struct rule_slot *slot = rule_slots_room(slots, tag);
 
 	WRITE_ONCE(slot->word, word);
-	WRITE_ONCE(slot->key, tag ^ word);
+	WRITE_ONCE(slot->key, rule_slot_key(tag, word));
 }
 
 #endif /* _KERNEL_UNWIND_RULE_CACHE_H */

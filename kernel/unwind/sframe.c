@@ -31,11 +31,10 @@
 #include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/nospec.h>
-#include <linux/sched.h>
-#include <linux/sched/signal.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 #include <linux/unaligned.h>
+#include <linux/unwind_user.h>
 #endif
 
 #define SFRAME_MAGIC		0xdee2
@@ -47,8 +46,6 @@
 #define SFRAME_PCREL		0x4
 #define SFRAME_V2_FLAGS		(SFRAME_SORTED | SFRAME_FRAME_POINTER | SFRAME_PCREL)
 #define SFRAME_V3_FLAGS		(SFRAME_SORTED | SFRAME_PCREL)
-
-#define SFRAME_HEADER_LEN	28
 
 /* Function index: s32 or s64 start, u32 size, u32 offset of the rows, ... */
 #define SFRAME_V2_FDE_LEN	20
@@ -96,6 +93,12 @@
 /* Starts are relative to their field, not to the table: */
 #define SFRAME_REL		0x4
 
+/*
+ * Page faults of one lookup. It looks at fewer pages: one for each step of the search
+ * in the index, a few for the functions before, and those of the rows.
+ */
+#define SFRAME_MAX_FAULTS	128
+
 /* A function, as it was read */
 struct sframe_func {
 	u64	start;
@@ -129,13 +132,6 @@ struct sframe_words {
 };
 
 #ifdef __KERNEL__
-
-/* A task that is to die does not fault in page after page of its tables. */
-static __always_inline bool sframe_killed_user(void)
-{
-	return unlikely(task_sigpending(current)) &&
-	       fatal_signal_pending(current) && !pagefault_disabled();
-}
 
 /*
  * What a CPU that speculates past the checks of a table takes for its start. All
@@ -206,7 +202,6 @@ fault:
 
 #else /* user space has buffers only */
 
-static inline bool sframe_killed_user(void) { return false; }
 static inline u64 sframe_mask_user(u64 start) { return start; }
 static inline void sframe_begin_user(void) { }
 static inline void sframe_end_user(void) { }
@@ -224,12 +219,19 @@ static inline bool sframe_copy_user(void *to, u64 addr, unsigned int len)
 
 #endif
 
+/* Some bytes that could not be read */
+struct sframe_missing {
+	u64		addr;
+	unsigned int	len;
+};
+
 /**
  * struct sframe_cursor - What all parts of a lookup need
  * @sec:	The table
  * @buf:	The memory that it is in, if that is not current's
  * @ip:		Address that is looked up
  * @budget:	Entries and rows that may still be looked at
+ * @missing:	Gets what could not be read, of user memory
  * @how:	Bits of SFRAME_USER and so on. Constant wherever a cursor is made,
  *		and all that reads is inlined there
  */
@@ -238,6 +240,7 @@ struct sframe_cursor {
 	const struct sframe_buf		*buf;
 	u64				ip;
 	unsigned int			*budget;
+	struct sframe_missing		*missing;
 	unsigned int			how;
 };
 
@@ -249,11 +252,6 @@ static const u8 *sframe_in_buf(const struct sframe_buf *buf, u64 addr, u64 len)
 	if (off > buf->len || len > buf->len - off)
 		return NULL;
 	return buf->data + off;
-}
-
-static __always_inline bool sframe_killed(const struct sframe_cursor *c)
-{
-	return c->how & SFRAME_USER && sframe_killed_user();
 }
 
 static __always_inline void sframe_begin(const struct sframe_cursor *c)
@@ -275,8 +273,12 @@ sframe_get(const struct sframe_cursor *c, u64 addr, const unsigned int size,
 {
 	const u8 *from;
 
-	if (c->how & SFRAME_USER)
-		return sframe_get_user(addr, size, val);
+	if (c->how & SFRAME_USER) {
+		if (likely(sframe_get_user(addr, size, val)))
+			return true;
+		*c->missing = (struct sframe_missing) { addr, size };
+		return false;
+	}
 
 	from = sframe_in_buf(c->buf, addr, size);
 	if (!from)
@@ -292,8 +294,12 @@ sframe_copy(const struct sframe_cursor *c, void *to, u64 addr, unsigned int len)
 {
 	const u8 *from;
 
-	if (c->how & SFRAME_USER)
-		return sframe_copy_user(to, addr, len);
+	if (c->how & SFRAME_USER) {
+		if (likely(sframe_copy_user(to, addr, len)))
+			return true;
+		*c->missing = (struct sframe_missing) { addr, len };
+		return false;
+	}
 
 	from = sframe_in_buf(c->buf, addr, len);
 	if (!from)
@@ -382,8 +388,6 @@ sframe_open(struct sframe_section *sec, const struct sframe_cursor *c)
 			return SFRAME_FAULT;
 		sec->start = sframe_mask_user(sec->start);
 	}
-	if (sframe_killed(c))
-		return SFRAME_FAULT;
 
 	sframe_begin(c);
 	done = sframe_copy(c, header, sec->start, sizeof(header));
@@ -490,8 +494,6 @@ sframe_check_order(const struct sframe_cursor *c)
 	u64 low = 0, high = U64_MAX, start;
 	u32 first = 0, n = c->sec->num_fdes;
 
-	if (sframe_killed(c))
-		return status;
 	sframe_begin(c);
 
 	while (n) {
@@ -544,8 +546,6 @@ sframe_step_back(const struct sframe_cursor *c, u64 entry,
 			return SFRAME_BUDGET;
 		--*c->budget;
 
-		if (sframe_killed(c))
-			return SFRAME_FAULT;
 		sframe_begin(c);
 		entry -= sframe_fde_len(c);
 		done = sframe_get_func(c, entry, func);
@@ -568,7 +568,7 @@ sframe_find_func(const struct sframe_cursor *c, struct sframe_func *func)
 	enum sframe_status status;
 	u64 entry;
 
-	if (sframe_killed(c) || !sframe_search(c, &entry, func))
+	if (!sframe_search(c, &entry, func))
 		return SFRAME_FAULT;
 	if (likely(sframe_covers(func, c->ip)))
 		return SFRAME_OK;
@@ -979,38 +979,36 @@ sframe_find_rule(const struct sframe_cursor *c, struct sframe_func *func,
 
 /* Each of the four kinds of an index is searched without a test for which. */
 static __always_inline enum sframe_status
-sframe_find_func_any(const struct sframe_section *sec,
-		     const struct sframe_buf *buf, u64 ip, unsigned int *budget,
-		     const unsigned int how, struct sframe_func *func)
+sframe_find_func_any(const struct sframe_cursor *c, struct sframe_func *func)
 {
-	const struct sframe_cursor v2 = { sec, buf, ip, budget, how };
-	const struct sframe_cursor v2_rel = { sec, buf, ip, budget,
-					      how | SFRAME_REL };
-	const struct sframe_cursor v3 = { sec, buf, ip, budget,
-					  how | SFRAME_V3 };
-	const struct sframe_cursor v3_rel = { sec, buf, ip, budget,
-					      how | SFRAME_V3 | SFRAME_REL };
+	const struct sframe_section *sec = c->sec;
+	const struct sframe_cursor v2_rel = { sec, c->buf, c->ip, c->budget, c->missing,
+					      c->how | SFRAME_REL };
+	const struct sframe_cursor v3 = { sec, c->buf, c->ip, c->budget, c->missing,
+					  c->how | SFRAME_V3 };
+	const struct sframe_cursor v3_rel = { sec, c->buf, c->ip, c->budget, c->missing,
+					      c->how | SFRAME_V3 | SFRAME_REL };
 
 	if (sec->version == 2)
 		return sec->pcrel ? sframe_find_func(&v2_rel, func) :
-				    sframe_find_func(&v2, func);
+				    sframe_find_func(c, func);
 	return sec->pcrel ? sframe_find_func(&v3_rel, func) :
 			    sframe_find_func(&v3, func);
 }
 
 static __always_inline enum sframe_status
 sframe_find(const struct sframe_section *sec, const struct sframe_buf *buf,
-	    u64 ip, unsigned int *budget, const unsigned int how,
-	    struct unwind_rule *rule)
+	    u64 ip, unsigned int *budget, struct sframe_missing *missing,
+	    const unsigned int how, struct unwind_rule *rule)
 {
-	const struct sframe_cursor c = { sec, buf, ip, budget, how };
+	const struct sframe_cursor c = { sec, buf, ip, budget, missing, how };
 	struct sframe_func func = { };
 	enum sframe_status status;
 
 	if (!sec->num_fdes || ip < sec->text_start || ip >= sec->text_end)
 		return SFRAME_NO_ROW;
 
-	status = sframe_find_func_any(sec, buf, ip, budget, how, &func);
+	status = sframe_find_func_any(&c, &func);
 	if (status != SFRAME_OK)
 		return status;
 	/* It covers @ip, which is in the code. */
@@ -1031,12 +1029,13 @@ sframe_find(const struct sframe_section *sec, const struct sframe_buf *buf,
  *
  * Context: Process context, the mm is that of current. May sleep and take page
  *	    faults; with page faults disabled it fails instead.
- * Return: SFRAME_OK; SFRAME_FAULT, also if a fatal signal is pending, in which
- *	   case a later attempt may succeed; or why the table cannot be used.
+ * Return: SFRAME_OK; SFRAME_FAULT, in which case a later attempt may succeed; or why
+ *	   the table cannot be used.
  */
 enum sframe_status sframe_open_user(struct sframe_section *sec)
 {
-	const struct sframe_cursor c = { .how = SFRAME_USER };
+	struct sframe_missing missing;
+	const struct sframe_cursor c = { .missing = &missing, .how = SFRAME_USER };
 
 	return sframe_open(sec, &c);
 }
@@ -1048,14 +1047,34 @@ enum sframe_status sframe_open_user(struct sframe_section *sec)
  * @rule:	The rule, on success
  * @budget:	Rows that may still be looked at; reduced by those that were
  *
- * Context: As sframe_open_user().
+ * Where the table is not present, the search begins anew after
+ * unwind_user_fault_in(). A search reads no more than SFRAME_MAX_FAULTS pages, unless
+ * they are taken away meanwhile.
+ *
+ * Context: Process context, the mm is that of current. May sleep.
  * Return: SFRAME_OK, or why there is no rule, see enum sframe_status.
  */
 enum sframe_status sframe_find_user(const struct sframe_section *sec, u64 ip,
 				    struct unwind_rule *rule,
 				    unsigned int *budget)
 {
-	return sframe_find(sec, NULL, ip, budget, SFRAME_USER, rule);
+	struct sframe_missing missing;
+	enum sframe_status status;
+	unsigned int left, faults;
+
+	for (faults = 0;; faults++) {
+		left = *budget;
+		pagefault_disable();
+		status = sframe_find(sec, NULL, ip, &left, &missing, SFRAME_USER, rule);
+		pagefault_enable();
+		if (likely(status != SFRAME_FAULT))
+			break;
+		if (faults == SFRAME_MAX_FAULTS ||
+		    unwind_user_fault_in(missing.addr, missing.len))
+			break;
+	}
+	*budget = left;
+	return status;
 }
 
 #endif
@@ -1079,7 +1098,7 @@ enum sframe_status sframe_find_buf(const struct sframe_section *sec, u64 ip,
 {
 	enum sframe_status status;
 
-	status = sframe_find(sec, buf, ip, budget, 0, rule);
+	status = sframe_find(sec, buf, ip, budget, NULL, 0, rule);
 	if (status == SFRAME_OK)
 		unwind_rule_unpack(rule);
 	return status;

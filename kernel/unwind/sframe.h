@@ -23,6 +23,9 @@
 #include <linux/types.h>
 #include <linux/unwind_rule.h>
 
+/* Bytes of the header of a table */
+#define SFRAME_HEADER_LEN	28
+
 /* Rows that one lookup looks at. Functions as compilers make them have some dozens. */
 #define SFRAME_MAX_ROWS		8192
 

@@ -11,6 +11,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
+#include "deferred.h"
 #include "sframe_mm.h"
 
 #include <trace/events/unwind.h>
@@ -223,12 +224,48 @@ void sframe_bare_remove(struct sframe_mm *sm, unsigned long start,
 		bare_cut(sm, bare, first, nr, what);
 }
 
-/* The array with room for one more, or NULL if there is no memory. */
-static struct sframe_bare *bare_with_room(struct sframe_mm *sm)
+/* An array with room for more than @nr */
+static struct sframe_bare *bare_alloc(unsigned int nr, gfp_t gfp)
+{
+	struct sframe_bare *bare;
+	size_t size;
+
+	size = kmalloc_size_roundup(struct_size(bare, ranges, nr + nr / 4 + 1));
+	bare = kmalloc(size, gfp);
+	if (bare)
+		bare->room = (size - sizeof(*bare)) / sizeof(bare->ranges[0]);
+	return bare;
+}
+
+/**
+ * sframe_bare_room - Get the memory that the next range will need
+ * @sm:		Store
+ *
+ * Context: Process context; may sleep if unwind_gfp() says so.
+ * Return: A larger array, for sframe_bare_add(); NULL if there is room, or no memory.
+ */
+struct sframe_bare *sframe_bare_room(struct sframe_mm *sm)
+{
+	const struct sframe_bare *bare;
+	unsigned int nr = 0;
+
+	scoped_guard(rcu) {
+		bare = rcu_dereference(sm->bare);
+		if (bare) {
+			nr = READ_ONCE(bare->nr);
+			if (nr < bare->room || nr >= SFRAME_MAX_BARE)
+				return NULL;
+		}
+	}
+	return bare_alloc(nr, unwind_gfp());
+}
+
+/* The array with room for one more, which may be @room; NULL if there is no memory. */
+static struct sframe_bare *bare_with_room(struct sframe_mm *sm,
+					  struct sframe_bare **room)
 {
 	struct sframe_bare *old = bare_locked(sm), *bare;
 	unsigned int nr = old ? old->nr : 0;
-	size_t size;
 
 	if (nr >= SFRAME_MAX_BARE) {
 		/* Which ones does not matter: all can be found again. */
@@ -238,12 +275,14 @@ static struct sframe_bare *bare_with_room(struct sframe_mm *sm)
 	if (old && nr < old->room)
 		return old;
 
-	size = kmalloc_size_roundup(struct_size(bare, ranges, nr + nr / 4 + 1));
-	bare = kmalloc(size, SFRAME_GFP);
+	bare = *room;
+	if (bare && bare->room > nr)
+		*room = NULL;
+	else
+		bare = bare_alloc(nr, SFRAME_GFP);
 	if (!bare)
 		return NULL;
 
-	bare->room = (size - sizeof(*bare)) / sizeof(bare->ranges[0]);
 	bare->nr = nr;
 	if (old)
 		memcpy(bare->ranges, old->ranges, nr * sizeof(old->ranges[0]));
@@ -260,15 +299,18 @@ static struct sframe_bare *bare_with_room(struct sframe_mm *sm)
  *		it has no file any more; else its file is the store's now
  * @pc:		The address
  * @reason:	Why there is no table, for the trace
+ * @room:	What sframe_bare_room() got; NULL after it was used
  *
  * Context: sm->lock held
+ * Return: false if there is no memory. Else the store knows about @pc now.
  */
-void sframe_bare_add(struct sframe_mm *sm, struct sframe_range *range,
-		     unsigned long pc, const char *reason)
+bool sframe_bare_add(struct sframe_mm *sm, struct sframe_range *range,
+		     unsigned long pc, const char *reason, struct sframe_bare **room)
 {
 	struct sframe_bare *bare = bare_locked(sm);
 	unsigned int left = bare ? bare->nr : 0;
 	unsigned int first, nr = 0;
+	bool known = false;
 
 	first = bare ? bare_index(bare, left, range->end - 1) : 0;
 	for (; first + nr < left && bare->ranges[first + nr].end > range->start; nr++) {
@@ -276,8 +318,9 @@ void sframe_bare_add(struct sframe_mm *sm, struct sframe_range *range,
 		 * A mapping that has grown, as those of compilers do, or somebody
 		 * who was faster: what was known stays true, unless a table said it.
 		 */
-		if (sframe_range_has(&bare->ranges[first + nr], pc) &&
-		    sframe_range_holds(&bare->ranges[first + nr]))
+		known = sframe_range_has(&bare->ranges[first + nr], pc) &&
+			sframe_range_holds(&bare->ranges[first + nr]);
+		if (known)
 			goto drop;
 	}
 	if (nr)
@@ -285,7 +328,7 @@ void sframe_bare_add(struct sframe_mm *sm, struct sframe_range *range,
 	left -= nr;
 
 	trace_bare(range, reason);
-	bare = bare_with_room(sm);
+	bare = bare_with_room(sm, room);
 	if (!bare)
 		goto drop;
 	if (bare->nr != left)
@@ -297,9 +340,10 @@ void sframe_bare_add(struct sframe_mm *sm, struct sframe_range *range,
 		(bare->nr - 1 - first) * sizeof(bare->ranges[0]));
 	bare->ranges[first] = *range;
 	write_seqcount_end(&sm->seq);
-	return;
+	return true;
 
 drop:
 	unwind_file_put(range->file);
 	range->file = NULL;
+	return known;
 }

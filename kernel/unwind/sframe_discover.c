@@ -2,12 +2,12 @@
 /*
  * Find the SFrame table for an address by the ELF headers of its mapping.
  *
- * The headers are read as user memory, never through the file: a task that waits in
- * a page fault can be killed, but not always one that waits for a file system. So
- * nothing is locked while they are read, and the mappings may change under us. For
- * the headers that does not matter, as they are not trusted anyway. But the result
- * must not be kept for other mappings than those it was found for: struct
- * sframe_search tells whether any of them was unmapped.
+ * The headers are read as user memory, or from the page cache by a task that must not
+ * wait, but never through the file: a task that waits in a page fault can be killed, but
+ * not always one that waits for a file system. So nothing is locked while they are read,
+ * and the mappings may change under us. For the headers that does not matter, as they
+ * are not trusted anyway. But the result must not be kept for other mappings than those
+ * it was found for: struct sframe_search tells whether any of them was unmapped.
  *
  * "There is no table" is a result like any other, and is remembered until the mapping
  * goes. What cannot be read although page faults are possible is remembered for a
@@ -19,15 +19,20 @@
 
 #include <linux/elf.h>
 #include <linux/err.h>
+#include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/hugetlb.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
+#include <linux/pagemap.h>
 #include <linux/sched.h>
-#include <linux/sched/signal.h>
+#include <linux/secretmem.h>
 #include <linux/uaccess.h>
+#include <linux/unwind_user.h>
 
 #include <asm/sframe.h>
 
+#include "deferred.h"
 #include "sframe_mm.h"
 #include "user.h"
 
@@ -52,12 +57,14 @@
  * @start:	First byte of the mapping
  * @end:	The end of it (exclusive)
  * @pgoff:	Page of the file that is mapped there
+ * @mapped:	The file, with a reference while its headers are read; NULL for the vDSO
  * @inode:	Of the file, or NULL. Only used with the mmap lock held, or that of the
  *		mapping, which keeps it
  * @key:	What the file is known by where tables for files are
  * @file:	What such tables are attached to, with a reference; NULL if nobody makes
  *		any
  * @no_memory:	There was none to make @file
+ * @may_differ:	The code need not be that of the file, as long as it can be written
  * @claimed:	Nobody has looked: the table for @file says that there is no SFrame table
  * @dev:	Device of it
  * @ino:	Its number
@@ -74,10 +81,12 @@ struct sframe_image {
 	unsigned long		start;
 	unsigned long		end;
 	unsigned long		pgoff;
+	struct file		*mapped;
 	const struct inode	*inode;
 	const void		*key;
 	struct unwind_file	*file;
 	bool			no_memory;
+	bool			may_differ;
 	bool			claimed;
 	dev_t			dev;
 	unsigned long		ino;
@@ -152,7 +161,9 @@ static const char *note_mapping(struct sframe_image *image,
 		return "device memory";
 
 	image->inode = file_inode(vma->vm_file);
-	image->key = image->inode;
+	image->may_differ = unwind_vma_may_differ(vma);
+	if (!image->may_differ)
+		image->key = image->inode;
 	image->dev = image->inode->i_sb->s_dev;
 	image->ino = image->inode->i_ino;
 	return NULL;
@@ -167,7 +178,7 @@ static const char *note_file(struct sframe_image *image)
 {
 	if (!image->key || !unwind_files_used())
 		return NULL;
-	image->file = unwind_file_get(image->inode, image->key, SFRAME_GFP);
+	image->file = unwind_file_get(image->inode, image->key, unwind_gfp());
 	if (IS_ERR(image->file)) {
 		image->file = NULL;
 		image->no_memory = true;
@@ -200,64 +211,110 @@ static bool check_ehdr(const struct elf64_hdr *ehdr)
 	       ehdr->e_phnum && ehdr->e_phnum <= SFRAME_MAX_PHDRS;
 }
 
-/* Where the program headers are */
-struct sframe_phdrs {
-	unsigned long	addr;
-	unsigned int	nr;
+/*
+ * Read what the page cache has of a file: without a wait, but also without the changes
+ * that a process has made to its mapping.
+ */
+static int read_cached(const struct file *file, void *to, unsigned long off,
+		       unsigned int len)
+{
+	struct address_space *mapping = file->f_mapping;
+	struct folio *folio;
+	int ret = -EAGAIN;
+
+	if (!S_ISREG(mapping->host->i_mode) || secretmem_mapping(mapping) ||
+	    is_file_hugepages(file))
+		return ret;
+	folio = filemap_get_folio(mapping, off >> PAGE_SHIFT);
+	if (IS_ERR(folio))
+		return ret;
+
+	off = offset_in_folio(folio, off);
+	if (folio_test_uptodate(folio) && off + len <= folio_size(folio)) {
+		memcpy_from_folio(to, folio, off, len);
+		ret = 0;
+	}
+	folio_put(folio);
+	return ret;
+}
+
+/* The headers of a file that are mapped at @addr */
+struct sframe_headers {
+	const struct file	*file;
+	unsigned long		addr;
+	unsigned long		phdrs;
+	unsigned int		nr_phdrs;
 };
 
 /*
- * Find the program headers in the mapping of @len bytes at @addr; none of them if
- * it is no ELF file that can be understood. Returns 0 or -EFAULT.
+ * Returns as unwind_user_read(). A task that must not wait often has them in memory,
+ * but not in its page tables: those of a child of fork() have no files at first.
  */
-static int find_phdrs(unsigned long addr, unsigned long len,
-		      struct sframe_phdrs *phdrs)
+static int read_headers(const struct sframe_headers *headers, void *to,
+			unsigned long off, unsigned int len)
+{
+	int err = unwind_user_read(to, headers->addr + off, len);
+
+	if (err == -EAGAIN && headers->file)
+		err = read_cached(headers->file, to, off, len);
+	return err;
+}
+
+/*
+ * Find the program headers in the mapping, which has @len bytes; none of them if
+ * it is no ELF file that can be understood. Returns as unwind_user_read().
+ */
+static int find_phdrs(struct sframe_headers *headers, unsigned long len)
 {
 	unsigned long size;
 	struct elf64_hdr ehdr;
+	int err;
 
-	phdrs->nr = 0;
 	if (len < sizeof(ehdr))
 		return 0;
-	if (copy_from_user(&ehdr, (void __user *)addr, sizeof(ehdr)))
-		return -EFAULT;
+	err = read_headers(headers, &ehdr, 0, sizeof(ehdr));
+	if (err)
+		return err;
 	if (!check_ehdr(&ehdr))
 		return 0;
 
 	size = ehdr.e_phnum * sizeof(struct elf64_phdr);
 	if (ehdr.e_phoff > len || size > len - ehdr.e_phoff)
 		return 0;
-	phdrs->addr = addr + ehdr.e_phoff;
-	phdrs->nr = ehdr.e_phnum;
+	headers->phdrs = ehdr.e_phoff;
+	headers->nr_phdrs = ehdr.e_phnum;
 	return 0;
 }
 
-static bool read_phdr(const struct sframe_phdrs *phdrs, unsigned int i,
-		      struct elf64_phdr *phdr)
+static int read_phdr(const struct sframe_headers *headers, unsigned int i,
+		     struct elf64_phdr *phdr)
 {
-	return !copy_from_user(phdr, (void __user *)(phdrs->addr + i * sizeof(*phdr)),
-			       sizeof(*phdr));
+	return read_headers(headers, phdr, headers->phdrs + i * sizeof(*phdr),
+			    sizeof(*phdr));
 }
 
+/* As unwind_user_read() has it */
 #define SFRAME_NOT_READABLE	ERR_PTR(-EFAULT)
+#define SFRAME_NOT_PRESENT	ERR_PTR(-EAGAIN)
 
 /*
  * The first pass. How far above its own addresses is the file mapped, if its
  * first byte is at @addr? Two segments with the first byte would be two answers.
  * And which header names the table?
  */
-static const char *find_bias(const struct sframe_phdrs *phdrs,
-			     unsigned long addr, unsigned long *bias,
-			     struct elf64_phdr *table)
+static const char *find_bias(const struct sframe_headers *headers,
+			     unsigned long *bias, struct elf64_phdr *table)
 {
 	bool has_first = false;
 	struct elf64_phdr phdr;
 	unsigned int i;
+	int err;
 
 	table->p_type = PT_NULL;
-	for (i = 0; i < phdrs->nr; i++) {
-		if (!read_phdr(phdrs, i, &phdr))
-			return SFRAME_NOT_READABLE;
+	for (i = 0; i < headers->nr_phdrs; i++) {
+		err = read_phdr(headers, i, &phdr);
+		if (err)
+			return ERR_PTR(err);
 		if (phdr.p_type == PT_GNU_SFRAME) {
 			if (table->p_type != PT_NULL)
 				return "several tables";
@@ -270,7 +327,7 @@ static const char *find_bias(const struct sframe_phdrs *phdrs,
 		if (!PAGE_ALIGNED(phdr.p_vaddr))
 			return "ELF segment not aligned";
 		has_first = true;
-		*bias = addr - phdr.p_vaddr;
+		*bias = headers->addr - phdr.p_vaddr;
 	}
 	return has_first ? NULL : "ELF headers in no segment";
 }
@@ -297,7 +354,7 @@ static bool segment_has(const struct sframe_image *image,
  * of their own. Set the memory of the table.
  */
 static const char *find_segments(const struct sframe_image *image,
-				 const struct sframe_phdrs *phdrs,
+				 const struct sframe_headers *headers,
 				 unsigned long bias,
 				 const struct elf64_phdr *table,
 				 struct sframe_entry *entry)
@@ -306,14 +363,16 @@ static const char *find_segments(const struct sframe_image *image,
 	bool has_text = false, has_table = false;
 	struct elf64_phdr phdr;
 	unsigned int i;
+	int err;
 
 	if (table->p_type != PT_NULL &&
 	    !segment_range(table, bias, &table_start, &table_end))
 		return "table out of range";
 
-	for (i = 0; i < phdrs->nr; i++) {
-		if (!read_phdr(phdrs, i, &phdr))
-			return SFRAME_NOT_READABLE;
+	for (i = 0; i < headers->nr_phdrs; i++) {
+		err = read_phdr(headers, i, &phdr);
+		if (err)
+			return ERR_PTR(err);
 		if (phdr.p_type != PT_LOAD)
 			continue;
 		if (!segment_range(&phdr, bias, &start, &end)) {
@@ -346,35 +405,58 @@ static const char *find_segments(const struct sframe_image *image,
 	return has_table ? NULL : "table in no segment";
 }
 
+/* Read the header of a table as unwind_user_read() does, and returns. */
+static int open_table(struct sframe_section *sec, enum sframe_status *status)
+{
+	unsigned int tries;
+	int err;
+
+	for (tries = 0; tries < 2; tries++) {
+		pagefault_disable();
+		*status = sframe_open_user(sec);
+		pagefault_enable();
+		if (*status != SFRAME_FAULT)
+			return 0;
+		err = unwind_user_fault_in(sec->start, SFRAME_HEADER_LEN);
+		if (err)
+			return err;
+	}
+	return -EAGAIN;
+}
+
 /*
  * Try one mapping for the headers. Returns the reason why it does not lead to a
- * table, NULL if it does, or SFRAME_NOT_READABLE.
+ * table, NULL if it does, SFRAME_NOT_READABLE or SFRAME_NOT_PRESENT.
  */
 static const char *try_headers(struct sframe_image *image,
 			       unsigned int which, struct sframe_entry *entry)
 {
-	struct sframe_phdrs phdrs;
+	struct sframe_headers headers = {
+		.file = image->mapped, .addr = image->headers[which],
+	};
 	enum sframe_status status;
 	struct elf64_phdr table;
 	const char *reason;
 	unsigned long bias;
+	int err;
 
-	if (find_phdrs(image->headers[which], image->lens[which], &phdrs))
-		return SFRAME_NOT_READABLE;
-	if (!phdrs.nr)
+	err = find_phdrs(&headers, image->lens[which]);
+	if (err)
+		return ERR_PTR(err);
+	if (!headers.nr_phdrs)
 		return "no ELF headers";
 
-	reason = find_bias(&phdrs, image->headers[which], &bias, &table);
+	reason = find_bias(&headers, &bias, &table);
 	if (!reason)
-		reason = find_segments(image, &phdrs, bias, &table, entry);
+		reason = find_segments(image, &headers, bias, &table, entry);
 	if (reason)
 		return reason;
 
 	sframe_search_extend(image->sm, &image->search, entry->sec.start,
 			     entry->sec.end);
-	status = sframe_open_user(&entry->sec);
-	if (status == SFRAME_FAULT)
-		return SFRAME_NOT_READABLE;
+	err = open_table(&entry->sec, &status);
+	if (err)
+		return ERR_PTR(err);
 	return status == SFRAME_OK ? NULL : sframe_status_text(status);
 }
 
@@ -439,20 +521,24 @@ static bool has_file(const struct sframe_image *image,
 }
 
 /*
- * Remember that some code has no SFrame table. But do not if there was no memory to
- * note its file: then a table for that file would never be seen.
+ * Remember that some code has no SFrame table. But do not if its file was not noted, as
+ * there was no memory, or the mapping can be written now: then a table for that file
+ * would never be seen. Code that can be written has no table meanwhile.
  */
-static void insert_bare(const struct sframe_image *image,
-			struct sframe_range *bare, u64 *cuts,
-			struct sframe_search *search, const char *reason)
+static enum unwind_user_status
+insert_bare(const struct sframe_image *image, struct sframe_range *bare, u64 *cuts,
+	    struct sframe_search *search, const char *reason)
 {
-	if (!image->no_memory) {
-		sframe_bare_insert(image->sm, bare, search, image->pc,
-				   image->epoch, reason, cuts);
-		return;
+	if (image->may_differ && unwind_files_used()) {
+		bare->start = image->pc;
+		bare->end = image->pc + 1;
+		return UNWIND_USER_NO_RULE;
 	}
-	bare->start = image->pc;
-	bare->end = image->pc + 1;
+	if (image->no_memory ||
+	    !sframe_bare_insert(image->sm, bare, search, image->pc, image->epoch,
+				reason, cuts))
+		return UNWIND_USER_FAULT;
+	return UNWIND_USER_NO_RULE;
 }
 
 /* Put an entry for what was found into the store. */
@@ -462,7 +548,7 @@ insert_entry(struct sframe_image *image, const struct sframe_entry *found,
 {
 	struct sframe_entry *new;
 
-	new = sframe_entry_alloc(SFRAME_GFP);
+	new = sframe_entry_alloc(unwind_gfp());
 	if (!new) {
 		unwind_file_put(found->code.file);
 		return UNWIND_USER_FAULT;
@@ -492,9 +578,9 @@ discover_unlocked(struct sframe_image *image, struct sframe_entry **entry,
 	const char *reason;
 
 	reason = fill_entry(image, &found);
+	if (reason == SFRAME_NOT_PRESENT)
+		return UNWIND_USER_FAULT;
 	if (IS_ERR(reason)) {
-		if (pagefault_disabled() || unwind_user_killed())
-			return UNWIND_USER_FAULT;
 		found.reason = "not readable";
 		found.retry = jiffies + SFRAME_RETRY;
 	}
@@ -523,8 +609,7 @@ discover_unlocked(struct sframe_image *image, struct sframe_entry **entry,
 		status = insert_entry(image, &found, entry);
 	} else {
 		*bare = found.code;
-		insert_bare(image, bare, cuts, &image->search, reason);
-		status = UNWIND_USER_NO_RULE;
+		status = insert_bare(image, bare, cuts, &image->search, reason);
 	}
 out:
 	mmap_read_unlock(mm);
@@ -539,8 +624,7 @@ static enum unwind_user_status no_table(struct sframe_image *image,
 	bare->start = image->start;
 	bare->end = image->end;
 	set_file(image, bare);
-	insert_bare(image, bare, cuts, NULL, reason);
-	return UNWIND_USER_NO_RULE;
+	return insert_bare(image, bare, cuts, NULL, reason);
 }
 
 /*
@@ -619,12 +703,16 @@ static enum unwind_user_status discover_long(struct sframe_mm *sm, unsigned long
 	image.search.start = min(image.start,
 				 image.headers[image.nr_headers - 1]);
 	image.search.end = image.end;
+	if (vma->vm_file)
+		image.mapped = get_file(vma->vm_file);
 	sframe_search_begin(sm, &image.search);
 	mmap_read_unlock(mm);
 
 	status = discover_unlocked(&image, entry, bare, cuts);
 
 	sframe_search_end(sm, &image.search);
+	if (image.mapped)
+		fput(image.mapped);
 	unwind_file_put(image.file);
 	return status;
 }

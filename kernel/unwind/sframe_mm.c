@@ -605,30 +605,36 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
  * @reason:	Why there is no table
  * @cuts:	As long as this is sm->cuts, a @range with a file is in the store
  *
- * If it cannot be remembered, nothing is lost: it will be found again.
- *
- * Context: mmap lock of current's mm held, for reading, or that of the VMA with @pc
+ * Context: Process context. mmap lock of current's mm held, for reading, or that of the
+ *	    VMA with @pc
+ * Return: false if there is no memory for it, or if the mapping may have changed: then
+ *	   nobody can tell whether the file has a table. It will be found again.
  */
-void sframe_bare_insert(struct sframe_mm *sm, struct sframe_range *range,
+bool sframe_bare_insert(struct sframe_mm *sm, struct sframe_range *range,
 			struct sframe_search *search, unsigned long pc,
 			unsigned int epoch, const char *reason, u64 *cuts)
 {
-	guard(spinlock)(&sm->lock);
+	struct sframe_bare *room = sframe_bare_room(sm);
+	bool known;
 
+	spin_lock(&sm->lock);
 	if ((search && search->gone) || is_outdated(sm, epoch) ||
 	    entry_at(sm, pc)) {
-		/* Good for this address at this time */
+		/* Without a file, good for this address at this time */
+		known = !range->file;
 		range->start = pc;
 		range->end = pc + 1;
 		unwind_file_put(range->file);
 		range->file = NULL;
-		return;
+	} else {
+		clip_to_gap(sm, &range->start, &range->end, pc);
+		sframe_unlink_found(sm, range->start, range->end);
+		known = sframe_bare_add(sm, range, pc, reason, &room);
+		*cuts = sm->cuts;
 	}
-
-	clip_to_gap(sm, &range->start, &range->end, pc);
-	sframe_unlink_found(sm, range->start, range->end);
-	sframe_bare_add(sm, range, pc, reason);
-	*cuts = sm->cuts;
+	spin_unlock(&sm->lock);
+	kfree(room);
+	return known;
 }
 
 /* Can a table be attached to what @old stands for as well? */

@@ -54,10 +54,7 @@
 /* As many go at once when there is no more room. */
 #define SFRAME_EVICT		(SFRAME_MAX_FOUND / 4)
 
-/*
- * For what a walk remembers. It is for the benefit of a tracer, not of the task, so
- * it is better to do without than to reclaim memory, or to take the last of it.
- */
+/* For what a walk remembers where it must not wait; elsewhere, unwind_gfp() */
 #define SFRAME_GFP		(GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOMEMALLOC | \
 				 __GFP_NOWARN)
 
@@ -265,12 +262,13 @@ struct sframe_entry *sframe_insert_found(struct sframe_mm *sm,
 void sframe_bare_last(struct sframe_mm *sm, struct unwind_user_bare *last);
 bool sframe_bare_find(struct sframe_mm *sm, unsigned long pc,
 		      struct sframe_range *range, u64 *cuts);
-void sframe_bare_add(struct sframe_mm *sm, struct sframe_range *range,
-		     unsigned long pc, const char *reason);
+struct sframe_bare *sframe_bare_room(struct sframe_mm *sm);
+bool sframe_bare_add(struct sframe_mm *sm, struct sframe_range *range,
+		     unsigned long pc, const char *reason, struct sframe_bare **room);
 void sframe_bare_remove(struct sframe_mm *sm, unsigned long start,
 			unsigned long end, const char *what);
 void sframe_bare_free(struct sframe_mm *sm);
-void sframe_bare_insert(struct sframe_mm *sm, struct sframe_range *range,
+bool sframe_bare_insert(struct sframe_mm *sm, struct sframe_range *range,
 			struct sframe_search *search, unsigned long pc,
 			unsigned int epoch, const char *reason, u64 *cuts);
 

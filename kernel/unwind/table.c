@@ -383,7 +383,8 @@ static bool has_bx(const struct table_parts *parts)
 
 /* One block for all, the parts with the largest members first. */
 static struct unwind_table *alloc_table(const struct table_parts *parts,
-					unsigned int nr_longs)
+					unsigned int nr_longs,
+					bool (*charge)(ssize_t size), const char **why)
 {
 	const struct unwind_table_header *header = parts->header;
 	const unsigned int shift = block_shift(header);
@@ -402,10 +403,17 @@ static struct unwind_table *alloc_table(const struct table_parts *parts,
 	       nr_blocks * sizeof(*table->blocks) +
 	       nr_rows * sizeof(*table->rows) +
 	       (bx ? nr_words * sizeof(*table->bx) : 0);
+	if (!charge(size)) {
+		*why = "more than kernel.unwind_table_max_kb";
+		return ERR_PTR(-ENOSPC);
+	}
 	table = kvmalloc(size, GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL |
 			 __GFP_NOWARN);
-	if (!table)
-		return NULL;
+	if (!table) {
+		charge(-size);
+		*why = "no memory";
+		return ERR_PTR(-ENOMEM);
+	}
 
 	table->nr_runs = header->nr_runs;
 	table->nr_pages = header->nr_pages;
@@ -438,14 +446,17 @@ static struct unwind_table *alloc_table(const struct table_parts *parts,
  * unwind_table_make - Check a table and keep what is needed of it
  * @data:	Copy of what was handed in, aligned as u64
  * @len:	Size of the copy in bytes
+ * @charge:	Accounts for so many bytes before they are used, or returns false; gives
+ *		them back if there are fewer than 0
  * @why:	Gets the reason if the table is refused
  *
  * Context: May sleep.
- * Return: The table; ERR_PTR(-EINVAL) if it is refused, ERR_PTR(-ENOMEM) if there
- *	   is no memory for it, ERR_PTR(-EINTR) if the task is being killed.
+ * Return: The table; ERR_PTR(-EINVAL) if it is refused, ERR_PTR(-ENOSPC) if @charge
+ *	   returns false, ERR_PTR(-ENOMEM) if there is no memory for it,
+ *	   ERR_PTR(-EINTR) if the task is being killed.
  */
 struct unwind_table *unwind_table_make(const void *data, size_t len,
-				       const char **why)
+				       bool (*charge)(ssize_t size), const char **why)
 {
 	struct table_parts parts;
 	struct unwind_table *table;
@@ -462,11 +473,9 @@ struct unwind_table *unwind_table_make(const void *data, size_t len,
 	if (*why)
 		return ERR_PTR(fatal_signal_pending(current) ? -EINTR : -EINVAL);
 
-	table = alloc_table(&parts, nr_longs);
-	if (!table) {
-		*why = "no memory";
-		return ERR_PTR(-ENOMEM);
-	}
+	table = alloc_table(&parts, nr_longs, charge, why);
+	if (IS_ERR(table))
+		return table;
 
 	take_rules(&parts, table, &nr_longs);
 	for (i = 0; i < table->nr_runs; i++) {

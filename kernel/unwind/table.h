@@ -58,7 +58,7 @@ struct unwind_table {
 };
 
 struct unwind_table *unwind_table_make(const void *data, size_t len,
-				       const char **why);
+				       bool (*charge)(ssize_t size), const char **why);
 void unwind_table_free(struct unwind_table *table);
 
 /*

@@ -8,14 +8,19 @@
  */
 
 #include <linux/capability.h>
+#include <linux/dcache.h>
 #include <linux/err.h>
+#include <linux/fcntl.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/init.h>
+#include <linux/kdev_t.h>
+#include <linux/memfd.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
 #include <linux/mutex.h>
+#include <linux/oom.h>
 #include <linux/pid.h>
 #include <linux/ptrace.h>
 #include <linux/sched/mm.h>
@@ -23,6 +28,7 @@
 #include <linux/sched/task.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/sysctl.h>
 #include <linux/uaccess.h>
 #include <linux/xarray.h>
@@ -69,6 +75,7 @@ struct dev_table {
  * @owner:	Of all attachments
  * @lock:	Protects the rest. @nr and @bytes are read without it
  * @tables:	struct dev_table by number
+ * @next:	Where the search for a free number begins
  * @nr:		How many there are
  * @bytes:	Memory of them
  */
@@ -77,6 +84,7 @@ struct dev_file {
 	/* See above. */
 	struct mutex		lock;
 	struct xarray		tables;
+	u32			next;
 	unsigned int		nr;
 	u64			bytes;
 };
@@ -91,12 +99,15 @@ static struct ctl_table table_sysctls[] = {
 	},
 };
 
-/* Account for memory that is about to be used. Returns false if it is too much. */
-static bool table_charge(size_t size)
+/*
+ * Account for memory that is about to be used; or, if @size is negative, that is not
+ * used any more. Returns false if it is too much.
+ */
+static bool table_charge(ssize_t size)
 {
 	u64 max = (u64)READ_ONCE(table_max_kb) * 1024;
 
-	if (atomic64_add_return(size, &table_bytes) <= max)
+	if (atomic64_add_return(size, &table_bytes) <= max || size < 0)
 		return true;
 	atomic64_sub(size, &table_bytes);
 	return false;
@@ -140,35 +151,39 @@ static void *copy_table(u64 addr, size_t len)
 static struct unwind_table *take_table(const struct unwind_table_make *arg)
 {
 	struct unwind_table *table;
-	const char *why = NULL;
+	const char *why = "more than kernel.unwind_table_max_kb";
 	void *data;
 
-	data = copy_table(arg->data, arg->len);
-	if (IS_ERR(data))
-		return data;
-
-	table = unwind_table_make(data, arg->len, &why);
-	kvfree(data);
-	if (!IS_ERR(table) && !table_charge(table->size)) {
-		unwind_table_free(table);
+	/* So is the copy, of which every thread may have one. */
+	if (!table_charge(arg->len)) {
 		table = ERR_PTR(-ENOSPC);
-		why = "more than kernel.unwind_table_max_kb";
+		goto refused;
 	}
-	if (IS_ERR(table)) {
-		trace_unwind_table(0, 0, arg->len, why);
-		return table;
+	data = copy_table(arg->data, arg->len);
+	if (IS_ERR(data)) {
+		table_charge(-arg->len);
+		return data;
 	}
+	table = unwind_table_make(data, arg->len, table_charge, &why);
+	kvfree(data);
+	table_charge(-arg->len);
+	if (IS_ERR(table))
+		goto refused;
 
 	table->serial = atomic64_inc_return(&table_serial);
 	atomic_inc(&table_count);
 	trace_unwind_table(table->serial, table->nr_rows, table->size, "made");
+	return table;
+
+refused:
+	trace_unwind_table(0, 0, arg->len, why);
 	return table;
 }
 
 static void free_table(struct unwind_table *table)
 {
 	trace_unwind_table(table->serial, table->nr_rows, table->size, "gone");
-	atomic64_sub(table->size, &table_bytes);
+	table_charge(-table->size);
 	atomic_dec(&table_count);
 	unwind_table_free(table);
 }
@@ -207,9 +222,14 @@ static long dev_make(struct dev_file *df, const void __user *argp, size_t size)
 	}
 
 	scoped_guard(mutex, &df->lock) {
-		ret = xa_alloc(&df->tables, &nr, dev,
-			       XA_LIMIT(1, TABLE_MAX_TABLES), TABLE_GFP);
-		if (!ret) {
+		/*
+		 * A number that was dropped is used again as late as possible: what
+		 * somebody else still has of it does not mean the next table.
+		 */
+		ret = xa_alloc_cyclic(&df->tables, &nr, dev,
+				      XA_LIMIT(1, TABLE_MAX_TABLES), &df->next,
+				      TABLE_GFP);
+		if (ret >= 0) {
 			WRITE_ONCE(df->nr, df->nr + 1);
 			WRITE_ONCE(df->bytes, df->bytes + dev->table->size);
 			return nr;
@@ -220,52 +240,147 @@ static long dev_make(struct dev_file *df, const void __user *argp, size_t size)
 	return ret == -EBUSY ? -ENOSPC : ret;
 }
 
-/* Is the inode as it was when the table was made from it? */
-static int check_inode(const struct inode *inode,
-		       const struct unwind_attach *attach)
+/* Does the argument say which file was read? */
+static bool names_file(const struct unwind_table_attach *arg)
 {
-	struct timespec64 mtime = inode_get_mtime(inode);
+	size_t start = offsetof(struct unwind_table_attach, file_size);
 
-	/* A memfd is never open for writing, but those who write have it mapped. */
-	if (inode_is_open_for_write(inode) ||
-	    mapping_writably_mapped(inode->i_mapping))
-		return -ETXTBSY;
-	if (attach->size != i_size_read(inode) ||
-	    !timespec64_equal(&attach->mtime, &mtime))
-		return -ESTALE;
-	return 0;
+	return arg->flags & UNWIND_TABLE_ATTACH_FD ||
+	       memchr_inv((void *)arg + start, 0, sizeof(*arg) - start);
 }
 
-/* Attach to the file, or the vDSO, that is mapped at an address. */
-static int attach_file(struct mm_struct *mm, unsigned long address,
-		       struct unwind_attach *attach, struct list_head *list)
+/* Is this the inode of the file that was read? */
+static int check_identity(const struct unwind_table_attach *arg,
+			  const struct inode *inode)
+{
+	dev_t dev = inode->i_sb->s_dev;
+
+	if (arg->flags & UNWIND_TABLE_ATTACH_FD) {
+		CLASS(fd_raw, f)(arg->file);
+
+		if (fd_empty(f))
+			return -EBADF;
+		return file_inode(fd_file(f)) == inode ? 0 : -ESTALE;
+	}
+	return MAJOR(dev) == arg->dev_major && MINOR(dev) == arg->dev_minor &&
+	       inode->i_ino == arg->ino &&
+	       inode->i_generation == arg->ino_generation ? 0 : -ESTALE;
+}
+
+/*
+ * Files without a name, such as memfds, are opened without being counted as open for
+ * writing. That nobody can write to them is only certain if they are sealed.
+ */
+static bool is_unsealed(struct file *file)
+{
+	long seals;
+
+	if (!(file_inode(file)->i_sb->s_flags & SB_KERNMOUNT))
+		return false;
+	seals = memfd_fcntl(file, F_GET_SEALS, 0);
+	return seals < 0 || !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE));
+}
+
+/* Would a change leave the time of modification as it is, since that is now? */
+static bool is_recent(struct inode *inode)
+{
+	struct timespec64 mtime = inode_get_mtime(inode), now = current_time(inode);
+
+	if (timespec64_equal(&mtime, &now))
+		return true;
+	/* Perhaps only whole seconds are kept, or as on FAT every other one. */
+	return !mtime.tv_nsec && mtime.tv_sec <= now.tv_sec &&
+	       now.tv_sec - mtime.tv_sec < 2;
+}
+
+/*
+ * Is what is mapped the file that was read, and as it was then? Whoever reads a file
+ * of an overlay sees an inode of that, with size and time of the layer that has
+ * these, while the code is in another one.
+ */
+static int check_file(struct file *mapped, const struct unwind_table_attach *arg)
+{
+	struct dentry *dentry = file_user_path(mapped)->dentry;
+	struct inode *inode = file_inode(mapped);
+	const struct inode *seen;
+	struct timespec64 mtime;
+	int ret;
+
+	ret = check_identity(arg, file_user_inode(mapped));
+	if (ret)
+		return ret;
+	/* Copied up since it was mapped: it is read from there now. */
+	if (dentry->d_flags & DCACHE_OP_REAL && d_real_inode(dentry) != inode)
+		return -ESTALE;
+
+	if (is_unsealed(mapped))
+		return -ENOEXEC;
+	/* Those who write to a memfd may only have it mapped. */
+	if (inode_is_open_for_write(inode) ||
+	    mapping_writably_mapped(inode->i_mapping) || is_recent(inode))
+		return -ETXTBSY;
+
+	seen = d_inode(d_real(dentry, D_REAL_METADATA));
+	mtime = inode_get_mtime(seen);
+	return i_size_read(seen) == arg->file_size &&
+	       mtime.tv_sec == arg->mtime_sec &&
+	       mtime.tv_nsec == arg->mtime_nsec ? 0 : -ESTALE;
+}
+
+/**
+ * struct attach_code - Code that a table is for
+ * @key:	What it is known by: an inode, or the image of a vDSO
+ * @file:	File that is mapped, with a reference which keeps the inode; or NULL
+ */
+struct attach_code {
+	const void	*key;
+	struct file	*file;
+};
+
+/* Which code is mapped at an address? */
+static int find_code(struct mm_struct *mm, unsigned long address,
+		     struct attach_code *code)
 {
 	struct vm_area_struct *vma = vma_lookup(mm, address);
-	const struct inode *inode = NULL;
-	struct unwind_file *file;
-	const void *key = NULL;
-	int ret;
 
 	mmap_assert_locked(mm);
 
 	if (!vma || !(vma->vm_flags & VM_EXEC))
 		return -EFAULT;
 	if (sframe_arch_is_vdso(vma)) {
-		key = sframe_arch_vdso_key(mm);
-	} else if (vma->vm_file) {
-		inode = file_inode(vma->vm_file);
-		if (!S_ISREG(inode->i_mode))
-			return -ENOEXEC;
-		key = inode;
-		ret = check_inode(inode, attach);
+		code->key = sframe_arch_vdso_key(mm);
+		return code->key ? 0 : -ENOEXEC;
+	}
+	if (!vma->vm_file || !S_ISREG(file_inode(vma->vm_file)->i_mode))
+		return -ENOEXEC;
+	/* It need not be what the file has. */
+	if (unwind_vma_may_differ(vma))
+		return -ETXTBSY;
+	code->key = file_inode(vma->vm_file);
+	code->file = get_file(vma->vm_file);
+	return 0;
+}
+
+/* Attach to a file in all processes, or to the vDSO. */
+static int attach_file(const struct attach_code *code,
+		       const struct unwind_table_attach *arg,
+		       struct unwind_attach *attach, struct list_head *list)
+{
+	struct inode *inode = code->file ? file_inode(code->file) : NULL;
+	struct unwind_file *file;
+	int ret;
+
+	if (inode) {
+		attach->size = i_size_read(inode);
+		attach->mtime = inode_get_mtime(inode);
+		ret = check_file(code->file, arg);
 		if (ret)
 			return ret;
+	} else if (names_file(arg)) {
+		return -EINVAL;
 	}
-	if (!key)
-		return -ENOEXEC;
 
-	/* The mapping keeps the inode meanwhile. */
-	file = unwind_file_get(inode, key, SFRAME_ADD_GFP);
+	file = unwind_file_get(inode, code->key, SFRAME_ADD_GFP);
 	if (IS_ERR_OR_NULL(file))
 		return -ENOMEM;
 	ret = unwind_file_attach(file, attach, list);
@@ -315,23 +430,35 @@ static struct mm_struct *attach_mm(int pidfd)
 	struct task_struct *task;
 	struct mm_struct *mm;
 	unsigned int flags;
+	struct pid *pid;
 
-	task = pidfd_get_task(pidfd, &flags);
-	if (IS_ERR(task))
-		return ERR_CAST(task);
+	pid = pidfd_get_pid(pidfd, &flags);
+	if (IS_ERR(pid))
+		return ERR_CAST(pid);
 
-	if (perfmon_capable())
-		mm = get_task_mm(task);
-	else
-		mm = mm_access(task, PTRACE_MODE_READ_REALCREDS);
+	/* Any thread that has not exited will do: the main thread may have. */
+	scoped_guard(rcu) {
+		task = pid_task(pid, PIDTYPE_PID);
+		if (task)
+			task = find_lock_task_mm(task);
+		if (task) {
+			get_task_struct(task);
+			task_unlock(task);
+		}
+	}
+	put_pid(pid);
+	if (!task)
+		return ERR_PTR(-ESRCH);
+
+	mm = mm_access(task, PTRACE_MODE_READ_REALCREDS);
 	put_task_struct(task);
-	return mm ?: ERR_PTR(-ESRCH);
+	return mm;
 }
 
-/* With the mmap lock held, which another process may keep us waiting for */
-static int attach_locked(struct dev_file *df, struct mm_struct *mm,
-			 const struct unwind_table_attach *arg,
-			 struct unwind_attach *attach)
+static int attach_table(struct dev_file *df, struct mm_struct *mm,
+			const struct attach_code *code,
+			const struct unwind_table_attach *arg,
+			struct unwind_attach *attach)
 {
 	struct dev_table *dev;
 
@@ -346,16 +473,44 @@ static int attach_locked(struct dev_file *df, struct mm_struct *mm,
 	attach->table = dev->table;
 	if (arg->len)
 		return attach_memory(mm, arg, attach, &dev->attached);
-	return attach_file(mm, arg->address, attach, &dev->attached);
+	return attach_file(code, arg, attach, &dev->attached);
+}
+
+static int attach_mapped(struct dev_file *df, struct mm_struct *mm,
+			 const struct unwind_table_attach *arg,
+			 struct unwind_attach *attach)
+{
+	struct attach_code code = { };
+	int ret;
+
+	/* Another process may keep us waiting for it: no other lock is held. */
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	if (arg->len)
+		ret = attach_table(df, mm, NULL, arg, attach);
+	else
+		ret = find_code(mm, arg->address, &code);
+	mmap_read_unlock(mm);
+	if (ret || arg->len)
+		return ret;
+
+	ret = attach_table(df, mm, &code, arg, attach);
+	if (code.file)
+		fput(code.file);
+	return ret;
 }
 
 static int check_attach(const struct unwind_table_attach *arg)
 {
-	if (arg->flags || arg->reserved || arg->mtime_nsec >= NSEC_PER_SEC)
+	if (arg->flags & ~UNWIND_TABLE_ATTACH_FD || arg->mtime_nsec >= NSEC_PER_SEC)
+		return -EINVAL;
+	if (arg->flags & UNWIND_TABLE_ATTACH_FD ?
+	    arg->dev_major || arg->dev_minor || arg->ino || arg->ino_generation :
+	    arg->file)
 		return -EINVAL;
 	if (!arg->len)
 		return arg->offset ? -EINVAL : 0;
-	if (arg->file_size || arg->mtime_sec || arg->mtime_nsec ||
+	if (names_file(arg) ||
 	    arg->address + arg->len < arg->address ||
 	    arg->address + arg->len > TASK_SIZE_MAX)
 		return -EINVAL;
@@ -370,6 +525,9 @@ static long dev_attach(struct dev_file *df, const void __user *argp,
 	struct mm_struct *mm;
 	int ret;
 
+	/* Who opened the descriptor may not have meant to pass it on. */
+	if (!perfmon_capable())
+		return -EPERM;
 	ret = copy_struct_from_user(&arg, sizeof(arg), argp, size);
 	if (ret)
 		return ret;
@@ -381,19 +539,11 @@ static long dev_attach(struct dev_file *df, const void __user *argp,
 	if (IS_ERR(mm))
 		return PTR_ERR(mm);
 	attach = kzalloc(sizeof(*attach), TABLE_GFP);
-	if (!attach) {
-		mmput(mm);
-		return -ENOMEM;
-	}
-	attach->size = arg.file_size;
-	attach->mtime.tv_sec = arg.mtime_sec;
-	attach->mtime.tv_nsec = arg.mtime_nsec;
-	attach->owner = &df->owner;
-
-	ret = -EINTR;
-	if (!mmap_read_lock_killable(mm)) {
-		ret = attach_locked(df, mm, &arg, attach);
-		mmap_read_unlock(mm);
+	if (attach) {
+		attach->owner = &df->owner;
+		ret = attach_mapped(df, mm, &arg, attach);
+	} else {
+		ret = -ENOMEM;
 	}
 	mmput(mm);
 	if (ret)
@@ -428,7 +578,7 @@ static long table_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 
 	BUILD_BUG_ON(offsetofend(struct unwind_table_make, len) !=
 		     UNWIND_TABLE_MAKE_SIZE_VER0);
-	BUILD_BUG_ON(offsetofend(struct unwind_table_attach, reserved) !=
+	BUILD_BUG_ON(offsetofend(struct unwind_table_attach, ino_generation) !=
 		     UNWIND_TABLE_ATTACH_SIZE_VER0);
 
 	if (!file_ns_capable(file, &init_user_ns, CAP_PERFMON) &&

@@ -142,7 +142,10 @@ void __unwind_file_forget(const struct inode *inode)
 		forget(file);
 }
 
-/* Tables that were made before the file was changed are of no use. */
+/*
+ * Tables that were made before the file was changed are of no use. Not the change of
+ * the inode counts, which a new name or mode is, too.
+ */
 static void drop_stale(struct unwind_file *file, const struct inode *inode)
 {
 	struct timespec64 mtime = inode_get_mtime(inode);

@@ -19,6 +19,7 @@
 #include <linux/errno.h>
 #include <linux/jump_label.h>
 #include <linux/list.h>
+#include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
 #include <linux/time64.h>
@@ -69,7 +70,7 @@ struct unwind_owner {
  * @file:	The file, which knows its attachments when it goes
  * @of_file:	In unwind_file::attached
  * @of_table:	In the list of whoever made the table
- * @size:	Of the inode, as the table's maker has seen it
+ * @size:	Of the inode, when the table was attached
  * @mtime:	Its time of modification
  * @owner:	The descriptor that attached it
  */
@@ -96,6 +97,16 @@ struct unwind_file_counts {
 	u64	frames;
 	u64	fp_frames;
 };
+
+/*
+ * May this mapping have other code than its file? After it was written to, as long as
+ * it can be. Pages that were copied for breakpoints do not count: the code around these
+ * is the same.
+ */
+static inline bool unwind_vma_may_differ(const struct vm_area_struct *vma)
+{
+	return (vma->vm_flags & (VM_WRITE | VM_SHARED)) == VM_WRITE;
+}
 
 #ifdef CONFIG_UNWIND_USER_TABLE
 

@@ -26,10 +26,16 @@
  * unwind_user_apply() is the only place that moves a frame by a rule. Signal
  * frames need none: if the IP is that of a signal return trampoline, the walk
  * goes on with the registers that the kernel saved.
+ *
+ * A walk is complete where a table says that the frame is outermost, or where the
+ * program begins. It waits only for the kernel, see unwind_user_fault_in().
  */
 
 #define pr_fmt(fmt) "unwind_user: " fmt
 
+#include <linux/elf.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/ptrace.h>
@@ -39,6 +45,7 @@
 #include <linux/uaccess.h>
 #include <linux/unwind_user.h>
 #include <linux/uprobes.h>
+#include <linux/userfaultfd_k.h>
 
 #include <asm/unwind_user.h>
 
@@ -114,6 +121,80 @@ unwind_user_stack(const struct unwind_user_state *state, unsigned long addr,
 	return mask_user_address((const void __user *)addr);
 }
 
+/*
+ * Does the kernel itself supply the page at @addr? With userfaultfd and with FUSE a
+ * process does, and may take for ever. What does the work for such a process, or for a
+ * file system, might wait for itself. If somebody is changing the mapping, the answer
+ * is no, since he may hold its lock for long.
+ */
+static bool unwind_user_kernel_supplies(unsigned long addr)
+{
+	struct vm_area_struct *vma;
+	bool ret;
+
+	if (current->flags & PF_LOCAL_THROTTLE)
+		return false;
+	vma = lock_vma_under_rcu(current->mm, addr);
+	if (!vma)
+		return false;
+	ret = !userfaultfd_missing(vma) && !userfaultfd_minor(vma) &&
+	      !(vma->vm_file &&
+		file_inode(vma->vm_file)->i_sb->s_magic == FUSE_SUPER_MAGIC);
+	vma_end_read(vma);
+	return ret;
+}
+
+/**
+ * unwind_user_fault_in - Wait for user memory that a walk has found not to be present
+ * @addr:	Where it is
+ * @len:	Bytes that are needed
+ *
+ * A walk reads with page faults disabled. This is the only place where it takes one: if
+ * that waits for nobody but the kernel, and keeps no signal waiting. Whoever registers
+ * the memory with userfaultfd after the look can hold up the walk as he can any access;
+ * a fatal signal ends that.
+ *
+ * Context: Process context. May sleep.
+ * Return: 0 if it is worth while to read again; -EAGAIN if that may be so later; -EFAULT
+ *	   if the memory cannot be read.
+ */
+int unwind_user_fault_in(unsigned long addr, unsigned int len)
+{
+	unsigned long last = addr + len - 1;
+
+	if (pagefault_disabled())
+		return -EAGAIN;
+	for (;;) {
+		if (task_sigpending(current) || !unwind_user_kernel_supplies(addr))
+			return -EAGAIN;
+		if (fault_in_readable((const char __user *)addr, 1))
+			return -EFAULT;
+		if (addr >> PAGE_SHIFT == last >> PAGE_SHIFT)
+			return 0;
+		addr = PAGE_ALIGN(addr + 1);
+	}
+}
+
+/**
+ * unwind_user_read - Read user memory in a walk
+ * @to:		Where to put it
+ * @from:	Address of user memory
+ * @len:	Bytes
+ *
+ * Context: Process context. May sleep, see unwind_user_fault_in().
+ * Return: 0, -EAGAIN or -EFAULT, as unwind_user_fault_in().
+ */
+int unwind_user_read(void *to, unsigned long from, unsigned int len)
+{
+	const void __user *src = (const void __user *)from;
+	int ret;
+
+	if (likely(!copy_from_user_nofault(to, src, len)))
+		return 0;
+	ret = unwind_user_fault_in(from, len);
+	return ret ?: copy_from_user_nofault(to, src, len);
+}
+
 static __always_inline bool unwind_user_get(const void __user *from,
 					    unsigned long *val,
 					    const unsigned int word_size)
@@ -183,7 +264,7 @@ unwind_user_value(const struct unwind_user_state *state,
 
 	*slot = *val;
 	return unwind_user_get(unwind_user_stack(state, *val, sizeof(u64)), val,
-			       sizeof(u64)) ? UNWIND_USER_FOUND : UNWIND_USER_FAULT;
+			       sizeof(u64)) ? UNWIND_USER_FOUND : UNWIND_USER_ABSENT;
 }
 
 /* Is this where a new thread begins, with the registers that it has then? */
@@ -212,7 +293,8 @@ unwind_user_plain_ip(const struct unwind_user_state *state, unsigned long ip)
  *
  * The frame changes only if UNWIND_USER_FOUND or UNWIND_USER_ODD_IP is returned;
  * after the latter, unwind_user_check_ip() has to follow. @slot gets the address at
- * which the IP was found, 0 if it was in a register.
+ * which the IP was found, 0 if it was in a register; or, by a rule in its long form, of
+ * what is absent.
  */
 static __always_inline enum unwind_user_status
 unwind_user_apply(const struct unwind_user_state *state,
@@ -257,11 +339,14 @@ unwind_user_apply(const struct unwind_user_state *state,
 	if (rule) {
 		status = unwind_user_value(state, frame, &rule->ra, cfa, &ip,
 					   slot);
-		if (status == UNWIND_USER_FOUND)
-			status = unwind_user_value(state, frame, &rule->fp, cfa,
-						   &fp, &fp_slot);
 		if (status != UNWIND_USER_FOUND)
 			return status;
+		status = unwind_user_value(state, frame, &rule->fp, cfa, &fp,
+					   &fp_slot);
+		if (status != UNWIND_USER_FOUND) {
+			*slot = fp_slot;
+			return status;
+		}
 	} else {
 		const void __user *from;
 
@@ -292,7 +377,7 @@ static noinline unsigned long
 unwind_user_check_ip(const struct unwind_user_state *state, unsigned long ip,
 		     unsigned long slot, enum unwind_user_status *status)
 {
-	*status = UNWIND_USER_END;
+	*status = UNWIND_USER_NO_FRAME;
 	if (!ip)
 		return 0;
 
@@ -326,12 +411,22 @@ unwind_user_step(struct unwind_user_state *state,
 {
 	struct unwind_user_frame frame = { state->ip, state->sp, state->fp, bx };
 	enum unwind_user_status status;
+	unsigned int faults = 0;
 	unsigned long slot;
 
-	masked_user_access_begin((const void __user *)frame.sp);
-	status = unwind_user_apply(state, &frame, 0, rule, state->topmost,
-				   sizeof(u64), &slot);
-	user_access_end();
+	for (;;) {
+		pagefault_disable();
+		masked_user_access_begin((const void __user *)frame.sp);
+		status = unwind_user_apply(state, &frame, 0, rule, state->topmost,
+					   sizeof(u64), &slot);
+		user_access_end();
+		pagefault_enable();
+		if (status != UNWIND_USER_ABSENT)
+			break;
+		/* Of CFA, return address and FP, each may be in another page. */
+		if (++faults > 3 || unwind_user_fault_in(slot, sizeof(u64)))
+			return UNWIND_USER_FAULT;
+	}
 
 	if (status == UNWIND_USER_ODD_IP)
 		frame.ip = unwind_user_check_ip(state, frame.ip, slot, &status);
@@ -359,18 +454,10 @@ static bool unwind_user_move_bx(const struct unwind_user_state *state, u16 where
 				unsigned long low, unsigned long *bx)
 {
 	unsigned long slot = state->sp - where;
-	bool read;
 
 	if (where == UNWIND_TABLE_BX_SAME)
 		return true;
-	if (slot < low)
-		return false;
-
-	masked_user_access_begin((const void __user *)slot);
-	read = unwind_user_get(unwind_user_stack(state, slot, sizeof(u64)), bx,
-			       sizeof(u64));
-	user_access_end();
-	return read;
+	return slot >= low && !unwind_user_read(bx, slot, sizeof(*bx));
 }
 
 static int unwind_user_start(struct unwind_user_state *state);
@@ -632,14 +719,14 @@ unwind_user_wait(struct unwind_user_state *state, u64 word)
 {
 	unsigned long addr;
 
-	if (pagefault_disabled() || state->waited == state->sp)
+	if (state->waited == state->sp)
 		return UNWIND_USER_FAULT;
 	state->waited = state->sp;
 
 	addr = (word & UNWIND_WORD_USE_FP ? state->fp : state->sp) +
 	       unwind_word_cfa_off(word) - unwind_word_depth(word);
 	addr = unwind_user_linear(state->sp_base, addr, state->word_size);
-	return fault_in_readable((const char __user *)addr, unwind_word_depth(word)) ?
+	return unwind_user_fault_in(addr, unwind_word_depth(word)) ?
 	       UNWIND_USER_FAULT : UNWIND_USER_FOUND;
 }
 
@@ -658,7 +745,9 @@ unwind_user_exact_rule(struct unwind_user_state *state,
 		       UNWIND_USER_FOUND : UNWIND_USER_CORRUPT;
 	}
 
-	bare = unwind_user_is_bare(tables, state->ip);
+	/* Tables are for 64-bit code. */
+	bare = state->word_size != sizeof(u64) ||
+	       unwind_user_is_bare(tables, state->ip);
 	if (!bare && unwind_user_cached(tables, state->ip, &rule->word)) {
 		*type = rule->word & UNWIND_WORD_FILE ? UNWIND_USER_TYPE_FILE :
 							UNWIND_USER_TYPE_SFRAME;
@@ -772,8 +861,6 @@ closed:
 		frame.ip = unwind_user_check_ip(state, frame.ip,
 						frame.sp - word_size, &checked);
 		status = checked;
-		if (status == UNWIND_USER_END && !(word & UNWIND_WORD_TABLE))
-			status = UNWIND_USER_NO_FRAME;
 		if (status == UNWIND_USER_FOUND) {
 			by_table += word & UNWIND_WORD_COUNTS;
 			*entry++ = frame.ip;
@@ -912,6 +999,38 @@ static int unwind_user_start(struct unwind_user_state *state)
 	return 0;
 }
 
+/* How far from the entry of a program its first call can be */
+#define UNWIND_USER_ENTRY_LEN	64
+
+/*
+ * Is this where the program begins? Code that calls nobody back has a frame pointer or
+ * a return address of 0; but so may any code that uses the register for something
+ * else, whose callers frame pointers would not show. So only this address counts.
+ */
+static noinline bool unwind_user_at_entry(unsigned long ip)
+{
+	const struct mm_struct *mm = current->mm;
+	const bool compat = arch_unwind_user_compat_auxv(mm);
+	unsigned long type, val;
+	unsigned int i;
+
+	/* Other threads may change it, see prctl_set_mm(). */
+	for (i = 0; i < AT_VECTOR_SIZE - 1; i += 2) {
+		if (compat) {
+			type = READ_ONCE(((const u32 *)mm->saved_auxv)[i]);
+			val = READ_ONCE(((const u32 *)mm->saved_auxv)[i + 1]);
+		} else {
+			type = READ_ONCE(mm->saved_auxv[i]);
+			val = READ_ONCE(mm->saved_auxv[i + 1]);
+		}
+		if (type == AT_ENTRY)
+			return ip - val < UNWIND_USER_ENTRY_LEN;
+		if (type == AT_NULL)
+			break;
+	}
+	return false;
+}
+
 /**
  * unwind_user - Walk the user space stack of the current task
  * @trace:		Where to put the addresses; @trace->entries is the
@@ -924,15 +1043,16 @@ static int unwind_user_start(struct unwind_user_state *state)
  * instruction. All are linear user space addresses. They are only as good as the
  * stack is: a walk ends where the stack makes no sense any more.
  *
- * Context: Process context. May sleep and take page faults; with page faults
- *	    disabled the walk ends at the first page that is not present.
+ * Context: Process context. May sleep and take page faults, but only those of
+ *	    unwind_user_fault_in(); with page faults disabled the walk ends at the first
+ *	    page that is not present.
  * Return: 0, or -EINVAL if the task has no user space stack that could be
  *	   walked (a kernel thread, a user worker, VM86). @trace->nr is valid in
  *	   either case.
  */
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 {
-	/* Set up field by field below, and this runs in each sampled entry. */
+	/* Set up field by field, as this runs in each sampled entry. */
 	struct unwind_user_tables tables __uninitialized;
 	struct unwind_user_state state __uninitialized;
 	unsigned int nr = 0;
@@ -946,31 +1066,14 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	if (ret)
 		return ret;
 
-	/* All code is bare until somebody knows better. */
 	state.tables = &tables;
-	memset(tables.bare, 0, sizeof(tables.bare));
-	tables.bare[0].len = ULONG_MAX;
-	tables.cache = NULL;
-	tables.code.start = 0;
-	tables.code.len = 0;
-	tables.part.start = 0;
-	tables.part.len = 0;
-	tables.sframe_len = 0;
-	tables.entry = NULL;
-	tables.sm = NULL;
-	if (state.word_size == sizeof(u64))
-		unwind_user_tables_begin(&tables);
+	unwind_user_tables_begin(&tables);
 
 	/* The kernel does not show up in a trace, but a vsyscall's caller does. */
 	if (likely(unwind_user_ip_valid(&state, state.ip)) && max_entries)
 		trace->entries[nr++] = state.ip;
 
 	while (state.status == UNWIND_USER_FOUND && nr < max_entries) {
-		if (unwind_user_killed()) {
-			state.status = UNWIND_USER_KILLED;
-			break;
-		}
-
 		if (unwind_user_maybe_sigreturn(&state)) {
 			state.status = unwind_user_next_signal(&state);
 			if (state.status == UNWIND_USER_FOUND)
@@ -982,19 +1085,11 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 				      max_entries - nr);
 	}
 
-	/*
-	 * The first function of a thread has a frame pointer or a return
-	 * address of 0, and no SFrame table. But so may any code that uses the
-	 * register for something else: believe it only after callers that were
-	 * found by frame pointer or by an SFrame table.
-	 */
-	if (state.status == UNWIND_USER_NO_FRAME &&
-	    state.frames[UNWIND_USER_TYPE_FP] +
-	    state.frames[UNWIND_USER_TYPE_SFRAME])
+	if (state.status == UNWIND_USER_NO_FRAME && unwind_user_at_entry(state.ip))
 		state.status = UNWIND_USER_END;
 
 	/* A fatal signal ends page faults: blame that, not the stack. */
-	if (state.status == UNWIND_USER_FAULT && unwind_user_killed())
+	if (state.status == UNWIND_USER_FAULT && fatal_signal_pending(current))
 		state.status = UNWIND_USER_KILLED;
 
 	unwind_user_tables_end(&tables, &state);

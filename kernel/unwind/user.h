@@ -6,8 +6,7 @@
 
 #include <linux/build_bug.h>
 #include <linux/limits.h>
-#include <linux/sched.h>
-#include <linux/sched/signal.h>
+#include <linux/string.h>
 #include <linux/types.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_rule.h>
@@ -75,7 +74,7 @@ struct unwind_user_code {
  * @budget:	Rows of tables that the walk may still look at
  * @bx_budget:	How often it may still look for the rbx of a frame
  *
- * Without @sm all code is bare, and @code is empty.
+ * Without @sm, for which there was no memory, nothing is known of any code.
  */
 struct unwind_user_tables {
 	struct unwind_user_bare	bare[UNWIND_USER_BARE];
@@ -93,13 +92,6 @@ struct unwind_user_tables {
 	unsigned int		budget;
 	unsigned int		bx_budget;
 };
-
-/* With page faults disabled nothing can keep a dying task waiting. */
-static __always_inline bool unwind_user_killed(void)
-{
-	return unlikely(task_sigpending(current)) &&
-	       fatal_signal_pending(current) && !pagefault_disabled();
-}
 
 /* Is this code that is known to have no table? */
 static __always_inline bool
@@ -126,8 +118,14 @@ unwind_user_table_rule_bx(struct unwind_user_tables *tables, unsigned long pc,
 
 #else /* !CONFIG_UNWIND_USER_SFRAME */
 
+/* All code is bare. */
 static inline void
-unwind_user_tables_begin(struct unwind_user_tables *tables) { }
+unwind_user_tables_begin(struct unwind_user_tables *tables)
+{
+	memset(tables, 0, sizeof(*tables));
+	tables->bare[0].len = ULONG_MAX;
+}
+
 static inline void
 unwind_user_tables_end(struct unwind_user_tables *tables,
 		       const struct unwind_user_state *state) { }

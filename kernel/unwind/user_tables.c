@@ -17,6 +17,7 @@
 #include <linux/sched.h>
 #include <linux/unwind_rule.h>
 
+#include "deferred.h"
 #include "rule_cache.h"
 #include "sframe.h"
 #include "sframe_mm.h"
@@ -52,22 +53,32 @@ static void tables_sync(struct unwind_user_tables *tables)
 
 /**
  * unwind_user_tables_begin - Use tables in a walk
- * @tables:	What the walk keeps: all code is bare
+ * @tables:	What the walk keeps, not initialized
  *
- * If current's mm has no store yet, none is made while current exits, or must
- * not wait for pages. Its stack is then walked as if there were no tables.
+ * The mm's store is made if there is none. Without the memory for it the walk ends
+ * where it first needs to know about some code.
  */
 void unwind_user_tables_begin(struct unwind_user_tables *tables)
 {
 	struct sframe_mm *sm = sframe_mm_of(current->mm);
 
-	if (unlikely(!sm) && !(current->flags & PF_EXITING) &&
-	    !pagefault_disabled())
-		sm = sframe_mm_get(current->mm, SFRAME_GFP);
-	if (!sm)
-		return;
+	tables->code.start = 0;
+	tables->code.len = 0;
+	tables->part.start = 0;
+	tables->part.len = 0;
+	tables->sframe_start = 0;
+	tables->sframe_len = 0;
+	tables->cache = NULL;
+	tables->entry = NULL;
 
+	if (unlikely(!sm))
+		sm = sframe_mm_get(current->mm, unwind_gfp());
 	tables->sm = sm;
+	if (unlikely(!sm)) {
+		memset(tables->bare, 0, sizeof(tables->bare));
+		return;
+	}
+
 	/* Pairs with cmpxchg() in sframe_mm_cache(). */
 	tables->cache = smp_load_acquire(&sm->cache);
 	tables->files_gen = unwind_files_get_gen();
@@ -413,7 +424,7 @@ static noinline bool change_entry(struct unwind_user_tables *tables,
 
 /**
  * unwind_user_table_rule - Find the rule for an address in its table
- * @tables:	What the walk keeps, @tables->sm is set
+ * @tables:	What the walk keeps
  * @pc:		Address, which is not in the cache and not known to be bare
  * @rule:	The rule; its word is 0 if it has only the long form
  * @type:	Which kind of table it is from
@@ -431,6 +442,8 @@ unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,
 {
 	enum unwind_user_status status;
 
+	if (unlikely(!tables->sm))
+		return UNWIND_USER_FAULT;
 	tables_sync(tables);
 	*type = UNWIND_USER_TYPE_SFRAME;
 	if (unlikely(!tables->entry || !sframe_entry_has(tables->entry, pc)) &&

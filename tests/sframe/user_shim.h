@@ -15,17 +15,17 @@
 #define __force
 #define USER_PTR_MAX		0x7ffffffff000ULL
 
-#define current			NULL
-#define task_sigpending(task)	user_killed
-#define fatal_signal_pending(task) user_killed
-#define pagefault_disabled()	false
+#define pagefault_disable()	((void)0)
+#define pagefault_enable()	((void)0)
 
 struct sframe_section;
 struct unwind_rule;
 struct sframe_buf;
 
-extern bool user_killed;
 extern bool user_window;
+/* Each access faults; and whether unwind_user_fault_in() can do something about it */
+extern bool user_absent;
+extern bool user_waits;
 
 /* Where the bytes at an address are; NULL is a fault. */
 const void *user_memory(u64 addr, u64 len);
@@ -63,5 +63,15 @@ static inline void user_access_end(void)
 	memcpy(&__val, __from, sizeof(*(ptr)));				\
 	(val) = __val;							\
 } while (0)
+
+static inline int unwind_user_fault_in(unsigned long addr, unsigned int len)
+{
+	if (user_window)
+		abort();
+	if (!user_waits)
+		return -1;
+	user_absent = false;
+	return 0;
+}
 
 #endif /* _SFRAME_USER_SHIM_H */

@@ -11,8 +11,9 @@
 
 #include "user_shim.h"
 
-bool user_killed;
 bool user_window;
+bool user_absent;
+bool user_waits;
 static const struct sframe_buf *user_buf;
 
 const void *user_memory(u64 addr, u64 len)
@@ -21,13 +22,13 @@ const void *user_memory(u64 addr, u64 len)
 
 	if (!user_window || addr > USER_PTR_MAX || len > USER_PTR_MAX - addr)
 		abort();
-	if (off > user_buf->len || len > user_buf->len - off)
+	if (user_absent || off > user_buf->len || len > user_buf->len - off)
 		return NULL;
 	return user_buf->data + off;
 }
 
-/* A task that is to die gets no answer, and reads nothing. */
-static void check_killed(enum sframe_status status)
+/* Where nothing is present, and not to be waited for, there is no answer. */
+static void check_absent(enum sframe_status status)
 {
 	if (user_window || (status != SFRAME_FAULT && status != SFRAME_NO_ROW &&
 			    status != SFRAME_BAD_BOUNDS))
@@ -41,9 +42,9 @@ enum sframe_status user_open(struct sframe_section *sec,
 	enum sframe_status status;
 
 	user_buf = buf;
-	user_killed = true;
-	check_killed(sframe_open_user(&copy));
-	user_killed = false;
+	user_absent = true;
+	check_absent(sframe_open_user(&copy));
+	user_absent = false;
 	status = sframe_open_user(sec);
 	if (user_window)
 		abort();
@@ -58,10 +59,12 @@ enum sframe_status user_find(const struct sframe_section *sec, u64 ip,
 	enum sframe_status status;
 
 	user_buf = buf;
-	user_killed = true;
-	check_killed(sframe_find_user(sec, ip, rule, &copy));
-	user_killed = false;
+	user_absent = true;
+	user_waits = false;
+	check_absent(sframe_find_user(sec, ip, rule, &copy));
+	user_waits = true;
 	status = sframe_find_user(sec, ip, rule, budget);
+	user_absent = false;
 	if (user_window)
 		abort();
 	if (status == SFRAME_OK)

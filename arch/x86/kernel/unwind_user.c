@@ -145,8 +145,9 @@ static unsigned long vdso32_base(void)
 {
 	struct mm_struct *mm = current->mm;
 
-	if (mm->context.vdso_image == &vdso_image_32)
-		return (unsigned long)mm->context.vdso;
+	/* Another thread may be moving it, see vdso_mremap(). */
+	if (READ_ONCE(mm->context.vdso_image) == &vdso_image_32)
+		return (unsigned long)READ_ONCE(mm->context.vdso);
 	return 0;
 }
 #endif
@@ -229,7 +230,7 @@ void arch_unwind_user_uretprobe(struct unwind_user_state *state)
 	/* What held the return address is right below the SP of that time. */
 	sp += pushed;
 	ip = uprobe_orig_ret_addr(sp - state->word_size);
-	if (!ip && done && get_user(ip, (unsigned long __user *)(sp - 8)))
+	if (!ip && done && unwind_user_read(&ip, sp - sizeof(u64), sizeof(u64)))
 		return;
 	if (!ip)
 		return;
@@ -288,7 +289,7 @@ static void read_code(unsigned long addr, u8 *code, unsigned int len)
 	unsigned int i;
 
 	for (i = 0; i < len; i++) {
-		if (get_user(code[i], (u8 __user *)(addr + i)))
+		if (unwind_user_read(&code[i], addr + i, 1))
 			code[i] = 0;
 	}
 }
@@ -381,7 +382,8 @@ static bool at_vsyscall32(const struct unwind_user_state *state)
  * uprobe on it, it is the entry of a function that sets up its frame later, or
  * never.
  *
- * Return: UNWIND_USER_FOUND, or UNWIND_USER_NO_RULE.
+ * Return: UNWIND_USER_FOUND; UNWIND_USER_NO_RULE; or UNWIND_USER_FAULT if the code is
+ *	   not present.
  */
 enum unwind_user_status
 arch_unwind_user_topmost(const struct unwind_user_state *state,
@@ -390,6 +392,7 @@ arch_unwind_user_topmost(const struct unwind_user_state *state,
 	const int word_size = state->word_size;
 	unsigned long addr = state->ip - 1;
 	unsigned int probed = 0;
+	int err;
 	union {
 		u64	word;
 		u8	byte[sizeof(u64)];
@@ -411,8 +414,9 @@ arch_unwind_user_topmost(const struct unwind_user_state *state,
 
 	/* The byte before the IP, and what is needed of those from there. */
 	if (likely(offset_in_page(addr) <= PAGE_SIZE - sizeof(code))) {
-		if (get_user(code.word, (u64 __user *)addr))
-			return UNWIND_USER_NO_RULE;
+		err = unwind_user_read(&code.word, addr, sizeof(code.word));
+		if (err)
+			return err == -EAGAIN ? UNWIND_USER_FAULT : UNWIND_USER_NO_RULE;
 	} else {
 		read_code(addr, code.byte, sizeof(code));
 	}
@@ -520,8 +524,7 @@ static bool read_sigcontext(unsigned long addr, struct saved_regs *saved)
 {
 	struct sigcontext_64 sc;
 
-	if (copy_from_user(&sc, (void __user *)addr,
-			   offsetof(struct sigcontext_64, err)))
+	if (unwind_user_read(&sc, addr, offsetof(struct sigcontext_64, err)))
 		return false;
 
 	saved->ip = sc.ip;
@@ -537,7 +540,7 @@ static bool read_sigcontext_32(unsigned long addr, struct saved_regs *saved)
 {
 	struct sigcontext_32 sc;
 
-	if (copy_from_user(&sc, (void __user *)addr, sizeof(sc)))
+	if (unwind_user_read(&sc, addr, sizeof(sc)))
 		return false;
 
 	saved->ip = sc.ip;

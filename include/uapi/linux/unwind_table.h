@@ -208,12 +208,15 @@ struct unwind_table_make {
 
 #define UNWIND_TABLE_MAKE_SIZE_VER0	24
 
+/* @file is a descriptor of the file, and @dev_major to @ino_generation are 0. */
+#define UNWIND_TABLE_ATTACH_FD		0x1
+
 /**
  * struct unwind_table_attach - Argument of UNWIND_TABLE_ATTACH
  * @size:	Bytes of this structure
- * @flags:	0
+ * @flags:	0 or UNWIND_TABLE_ATTACH_FD
  * @table:	What UNWIND_TABLE_MAKE returned
- * @pidfd:	A process
+ * @pidfd:	A process, or one of its threads
  * @address:	Address in that process
  * @len:	0: the table is for the file that is mapped at @address, or for the
  *		vDSO, in all processes. Otherwise it is for this many bytes of
@@ -221,10 +224,17 @@ struct unwind_table_make {
  *		unmapped
  * @offset:	If @len is not 0: the offset that the byte at @address has in the
  *		table. Otherwise 0
- * @file_size:	Size of the file in bytes; 0 if there is no file
+ * @file_size:	Size of the file in bytes
  * @mtime_sec:	Its time of modification, taken before the file was read
  * @mtime_nsec:	Nanoseconds of that
- * @reserved:	0
+ * @file:	Descriptor of the file, O_PATH will do. 0 without UNWIND_TABLE_ATTACH_FD
+ * @dev_major:	Device of the file, as in PERF_RECORD_MMAP2 (maj)
+ * @dev_minor:	As above (min)
+ * @ino:	Number of its inode, as above
+ * @ino_generation: As above
+ *
+ * @file_size to @ino_generation say which file was read, and are all 0 if there is
+ * none. It has to be the file that is mapped at @address.
  */
 struct unwind_table_attach {
 	__u32	size;
@@ -237,30 +247,36 @@ struct unwind_table_attach {
 	__u64	file_size;
 	__s64	mtime_sec;
 	__u32	mtime_nsec;
-	__u32	reserved;
+	__s32	file;
+	__u32	dev_major;
+	__u32	dev_minor;
+	__u64	ino;
+	__u64	ino_generation;
 };
 
-#define UNWIND_TABLE_ATTACH_SIZE_VER0	64
+#define UNWIND_TABLE_ATTACH_SIZE_VER0	88
 
 #define UNWIND_TABLE_IOC		0xB9
 
 /*
  * All three commands fail with EPERM if the process that opened the descriptor had
- * no CAP_PERFMON. The size that counts is the one in the structure itself, not the
- * one in the number of the command; later kernels may know more fields.
+ * no CAP_PERFMON; UNWIND_TABLE_ATTACH also if the caller has none. The size that counts
+ * is the one in the structure itself, not the one in the number of the command; later
+ * kernels may know more fields.
  */
 
 /*
  * Check a table and keep a copy of it. Returns its number in this descriptor, more
- * than 0, or:
+ * than 0, and is not used again soon; or:
  *
  *	EINVAL	a field of the argument is invalid; or the table is, in which case the
  *		event unwind:unwind_table says what is wrong with it
  *	E2BIG	the argument has fields that this kernel does not know and that are
  *		not 0, or the table is longer than its limits allow
  *	ENOMEM	no memory, or the limit of the caller's memory cgroup is reached
- *	ENOSPC	all tables together would be larger than kernel.unwind_table_max_kb,
- *		or the descriptor has as many as it may have
+ *	ENOSPC	all tables together, and what is being copied to make some, would be
+ *		larger than kernel.unwind_table_max_kb, or the descriptor has as many
+ *		tables as it may have
  *	EFAULT	argument or table cannot be read
  *	EINTR	the caller was killed
  */
@@ -275,18 +291,21 @@ struct unwind_table_attach {
  *		not 0
  *	ENOENT	no such table
  *	ESRCH	no such process, or it has no memory any more
- *	EBADF	@pidfd is not a pidfd
+ *	EBADF	@pidfd is not a pidfd, or @file no descriptor
  *	EFAULT	nothing executable is mapped at @address
  *	ENOEXEC	what is mapped there belongs neither to a regular file nor to
- *		the vDSO
- *	ESTALE	the file's size or time of modification is different now
- *	ETXTBSY	the file is open for writing
+ *		the vDSO; or it is a memfd that is not sealed against writing
+ *	ESTALE	another file is mapped there, or its size or time of modification is
+ *		different now
+ *	ETXTBSY	the file is open for writing, or was changed so recently that another
+ *		change would leave its time of modification as it is; or the mapping
+ *		is private and can be written
  *	EEXIST	this descriptor has already attached a table to this file or
  *		memory; or some of the memory has a table that the program added
  *		by prctl(), or one that was attached to another range or with
  *		another @offset
  *	EACCES	the caller may not look into the process, which takes ptrace access for
- *		reading, or CAP_PERFMON
+ *		reading unless it is its own
  *	ENOMEM	no memory
  *	EINTR	the caller was killed
  *	ENOSPC	the descriptor has as many attachments, or the process as many ranges

@@ -18,18 +18,17 @@
 #define WORK_A		BIT(UNWIND_WORK_SHIFT)
 #define WORK_B		BIT(UNWIND_WORK_SHIFT + 1)
 #define WORK_LAST	BIT(BITS_PER_LONG - 1)
-#define EPOCH		7
 
 /* Adds as a request does; @cookie gets what a requester would see. */
 static unsigned long add(struct unwind_task_info *info, unsigned long bits,
-			 u16 epoch, u64 *cookie)
+			 u64 *cookie)
 {
 	unsigned long flags, old;
 
 	raw_local_irq_save(flags);
-	old = unwind_context_add(info, bits, epoch);
+	old = unwind_context_add(info, bits);
 	raw_local_irq_restore(flags);
-	*cookie = unwind_id_cookie(info->id);
+	*cookie = info->cookie;
 
 	return old;
 }
@@ -39,48 +38,27 @@ static unsigned long mask_of(struct unwind_task_info *info)
 	return atomic_long_read(&info->mask);
 }
 
-static void id_holds_cpu_count_and_epoch_apart(struct kunit *test)
+/* It takes a CPU less than an hour to start 2^32 contexts. */
+static void cookie_holds_cpu_and_count_of_48_bits(struct kunit *test)
 {
 	static const struct {
+		u64 last;
 		unsigned int cpu;
-		u32 count;
-		u16 epoch;
-		u64 cookie;
+		u64 next;
 	} table[] = {
-		{ 0,	   3,		1,	 0x0000000300000001ULL },
-		{ 5,	   11,		1,	 0x0000000b00000006ULL },
-		{ 5,	   11,		U16_MAX, 0x0000000b00000006ULL },
-		{ 8191,	   U32_MAX,	2,	 0xffffffff00002000ULL },
-		{ U16_MAX - 1, 1,	0,	 0x000000010000ffffULL },
-	};
-	u64 id;
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(table); i++) {
-		id = unwind_id_make(table[i].cpu, table[i].count,
-				    table[i].epoch);
-		KUNIT_EXPECT_EQ(test, unwind_id_cookie(id), table[i].cookie);
-		KUNIT_EXPECT_EQ(test, unwind_id_epoch(id), table[i].epoch);
-
-		id = unwind_id_set_epoch(id, 0x5aa5);
-		KUNIT_EXPECT_EQ(test, unwind_id_cookie(id), table[i].cookie);
-		KUNIT_EXPECT_EQ(test, unwind_id_epoch(id), 0x5aa5);
-	}
-}
-
-static void count_is_odd_also_when_it_wraps(struct kunit *test)
-{
-	static const struct {
-		u32 count;
-		u32 next;
-	} table[] = {
-		{ 0, 3 }, { 3, 5 }, { 5, 7 }, { 0x7fffffff, 0x80000001 },
-		{ U32_MAX - 2, U32_MAX }, { U32_MAX, 1 }, { 1, 3 },
+		{ 0,			 0,		0x10001ULL },
+		{ 0,			 5,		0x10006ULL },
+		{ 0x10006ULL,		 5,		0x20006ULL },
+		{ 0x7fffffff0006ULL,	 5,		0x800000000006ULL },
+		{ 0xffffffff2000ULL,	 8191,		0x1000000002000ULL },
+		{ 0xfffffffffffeffffULL, U16_MAX - 1,	U64_MAX },
+		/* Never 0, not even if it is used up. */
+		{ U64_MAX - 1,		 U16_MAX - 2,	U16_MAX - 1 },
 	};
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(table); i++)
-		KUNIT_EXPECT_EQ(test, unwind_next_count(table[i].count),
+		KUNIT_EXPECT_EQ(test, unwind_next_cookie(table[i].last, table[i].cpu),
 				table[i].next);
 }
 
@@ -89,15 +67,14 @@ static void request_without_context_starts_one(struct kunit *test)
 	struct unwind_task_info info = { };
 	u64 cookie;
 
-	KUNIT_EXPECT_EQ(test, add(&info, UNWIND_PENDING | WORK_A, EPOCH, &cookie), 0);
+	KUNIT_EXPECT_EQ(test, add(&info, UNWIND_PENDING | WORK_A, &cookie), 0);
 	KUNIT_EXPECT_EQ(test, mask_of(&info), UNWIND_PENDING | WORK_A);
 	KUNIT_EXPECT_NE(test, info.timestamp, 0);
-	KUNIT_EXPECT_EQ(test, unwind_id_epoch(info.id), EPOCH);
 
-	/* CPU + 1 below, an odd counter above */
-	KUNIT_EXPECT_GE(test, lower_32_bits(cookie), 1);
-	KUNIT_EXPECT_LE(test, lower_32_bits(cookie), nr_cpu_ids);
-	KUNIT_EXPECT_EQ(test, upper_32_bits(cookie) & 1, 1);
+	/* CPU + 1 below, a counter above */
+	KUNIT_EXPECT_GE(test, (u16)cookie, 1);
+	KUNIT_EXPECT_LE(test, (u16)cookie, nr_cpu_ids);
+	KUNIT_EXPECT_GE(test, cookie >> 16, 1);
 }
 
 static void second_work_shares_cookie_and_time(struct kunit *test)
@@ -105,9 +82,9 @@ static void second_work_shares_cookie_and_time(struct kunit *test)
 	struct unwind_task_info info = { };
 	u64 first, second, time;
 
-	add(&info, UNWIND_PENDING | WORK_A, EPOCH, &first);
+	add(&info, UNWIND_PENDING | WORK_A, &first);
 	time = info.timestamp;
-	KUNIT_EXPECT_EQ(test, add(&info, UNWIND_PENDING | WORK_LAST, EPOCH, &second),
+	KUNIT_EXPECT_EQ(test, add(&info, UNWIND_PENDING | WORK_LAST, &second),
 			UNWIND_PENDING | WORK_A);
 	KUNIT_EXPECT_EQ(test, first, second);
 	KUNIT_EXPECT_EQ(test, info.timestamp, time);
@@ -120,15 +97,14 @@ static void next_context_has_the_next_cookie(struct kunit *test)
 	u64 first, second;
 
 	migrate_disable();
-	add(&info, UNWIND_USED | WORK_A, EPOCH, &first);
+	add(&info, UNWIND_USED | WORK_A, &first);
 	KUNIT_EXPECT_TRUE(test, unwind_context_reset(&info));
-	add(&info, UNWIND_USED | WORK_A, EPOCH, &second);
+	add(&info, UNWIND_USED | WORK_A, &second);
 	migrate_enable();
 
-	KUNIT_EXPECT_EQ(test, lower_32_bits(first), lower_32_bits(second));
+	KUNIT_EXPECT_EQ(test, (u16)first, (u16)second);
 	/* Other tasks of this CPU may have started contexts in between. */
-	KUNIT_EXPECT_GE(test, upper_32_bits(second) - upper_32_bits(first), 2);
-	KUNIT_EXPECT_EQ(test, (upper_32_bits(second) - upper_32_bits(first)) & 1, 0);
+	KUNIT_EXPECT_GT(test, second >> 16, first >> 16);
 }
 
 static void reset_leaves_a_pending_context_alone(struct kunit *test)
@@ -139,43 +115,14 @@ static void reset_leaves_a_pending_context_alone(struct kunit *test)
 
 	KUNIT_EXPECT_TRUE(test, unwind_context_reset(&info));
 
-	add(&info, mask, EPOCH, &cookie);
+	add(&info, mask, &cookie);
 	KUNIT_EXPECT_FALSE(test, unwind_context_reset(&info));
 	KUNIT_EXPECT_EQ(test, mask_of(&info), mask);
-	KUNIT_EXPECT_EQ(test, unwind_id_cookie(info.id), cookie);
+	KUNIT_EXPECT_EQ(test, info.cookie, cookie);
 
 	atomic_long_andnot(UNWIND_PENDING, &info.mask);
 	KUNIT_EXPECT_TRUE(test, unwind_context_reset(&info));
 	KUNIT_EXPECT_EQ(test, mask_of(&info), 0);
-}
-
-static void leftover_of_an_old_epoch_is_replaced(struct kunit *test)
-{
-	struct unwind_task_info info = { };
-	u64 old, new;
-
-	add(&info, UNWIND_USED | WORK_A | WORK_B, EPOCH, &old);
-	KUNIT_EXPECT_EQ(test, add(&info, UNWIND_PENDING | WORK_A, EPOCH + 1, &new), 0);
-	KUNIT_EXPECT_NE(test, old, new);
-	KUNIT_EXPECT_EQ(test, mask_of(&info), UNWIND_PENDING | WORK_A);
-	KUNIT_EXPECT_EQ(test, unwind_id_epoch(info.id), EPOCH + 1);
-}
-
-static void pending_context_lives_on_in_a_new_epoch(struct kunit *test)
-{
-	struct unwind_task_info info = { };
-	u64 old, new;
-
-	add(&info, UNWIND_PENDING | WORK_A, EPOCH, &old);
-	KUNIT_EXPECT_EQ(test, add(&info, UNWIND_PENDING | WORK_B, EPOCH + 1, &new),
-			UNWIND_PENDING | WORK_A);
-	KUNIT_EXPECT_EQ(test, old, new);
-	KUNIT_EXPECT_EQ(test, unwind_id_epoch(info.id), EPOCH + 1);
-
-	/* So what it leaves behind when it is done is of the new epoch as well. */
-	atomic_long_andnot(UNWIND_PENDING, &info.mask);
-	KUNIT_EXPECT_EQ(test, add(&info, WORK_A, EPOCH + 1, &new), WORK_A | WORK_B);
-	KUNIT_EXPECT_EQ(test, old, new);
 }
 
 static void executed_only_when_the_own_callback_returned(struct kunit *test)
@@ -214,23 +161,16 @@ static void context_that_had_no_memory_gets_no_cache(struct kunit *test)
 	struct unwind_cache *cache;
 	u64 cookie;
 
-	add(&info, UNWIND_USED, EPOCH, &cookie);
-	KUNIT_EXPECT_NULL(test, unwind_get_cache(&info, EPOCH));
+	add(&info, UNWIND_USED, &cookie);
+	KUNIT_EXPECT_NULL(test, unwind_get_cache(&info));
 	KUNIT_EXPECT_NULL(test, info.cache);
-
-	/* In another epoch that context is a left-over, and so it is no context. */
-	cache = unwind_get_cache(&info, EPOCH + 1);
-	KUNIT_EXPECT_NOT_NULL(test, cache);
-	KUNIT_EXPECT_PTR_EQ(test, info.cache, cache);
-	kfree(cache);
-	info.cache = NULL;
 
 	/* The next context, or one that is still to be answered, gets one. */
 	KUNIT_EXPECT_TRUE(test, unwind_context_reset(&info));
-	add(&info, UNWIND_PENDING | WORK_A, EPOCH, &cookie);
-	cache = unwind_get_cache(&info, EPOCH);
+	add(&info, UNWIND_PENDING | WORK_A, &cookie);
+	cache = unwind_get_cache(&info);
 	KUNIT_EXPECT_NOT_NULL(test, cache);
-	KUNIT_EXPECT_PTR_EQ(test, unwind_get_cache(&info, EPOCH), cache);
+	KUNIT_EXPECT_PTR_EQ(test, unwind_get_cache(&info), cache);
 	kfree(cache);
 }
 
@@ -246,12 +186,12 @@ struct nmi_test {
 static void request_from_nmi(struct nmi_test *nmi, struct unwind_task_info *info)
 {
 	nmi->fired = true;
-	nmi->old = unwind_context_add(info, UNWIND_PENDING | WORK_B, EPOCH);
-	nmi->cookie = unwind_id_cookie(info->id);
+	nmi->old = unwind_context_add(info, UNWIND_PENDING | WORK_B);
+	nmi->cookie = info->cookie;
 	nmi->timestamp = info->timestamp;
 }
 
-/* An NMI that hits after the id was stored, just before its publication. */
+/* An NMI that hits after the cookie was stored, just before its publication. */
 static bool publish_with_nmi(struct unwind_task_info *info, long *old, long bits)
 {
 	struct kunit *test = kunit_get_current_test();
@@ -274,7 +214,7 @@ static void nmi_before_publication_agrees_on_the_cookie(struct kunit *test)
 	kunit_activate_static_stub(test, unwind_context_publish, publish_with_nmi);
 	migrate_disable();
 	/* The NMI has started the context; this request finds it. */
-	KUNIT_EXPECT_EQ(test, add(&nmi->info, UNWIND_PENDING | WORK_A, EPOCH, &cookie),
+	KUNIT_EXPECT_EQ(test, add(&nmi->info, UNWIND_PENDING | WORK_A, &cookie),
 			UNWIND_PENDING | WORK_B);
 	KUNIT_EXPECT_TRUE(test, nmi->fired);
 	KUNIT_EXPECT_EQ(test, nmi->old, 0);
@@ -284,7 +224,7 @@ static void nmi_before_publication_agrees_on_the_cookie(struct kunit *test)
 
 	/* And the counter has moved on: the cookie is not given out again. */
 	atomic_long_set(&nmi->info.mask, 0);
-	add(&nmi->info, UNWIND_PENDING | WORK_A, EPOCH, &next);
+	add(&nmi->info, UNWIND_PENDING | WORK_A, &next);
 	migrate_enable();
 	KUNIT_EXPECT_NE(test, next, cookie);
 }
@@ -313,7 +253,7 @@ static void nmi_after_publication_sees_the_cookie(struct kunit *test)
 
 	kunit_activate_static_stub(test, unwind_context_publish, publish_then_nmi);
 	migrate_disable();
-	KUNIT_EXPECT_EQ(test, add(&nmi->info, UNWIND_PENDING | WORK_A, EPOCH, &cookie), 0);
+	KUNIT_EXPECT_EQ(test, add(&nmi->info, UNWIND_PENDING | WORK_A, &cookie), 0);
 	migrate_enable();
 	KUNIT_EXPECT_TRUE(test, nmi->fired);
 	KUNIT_EXPECT_EQ(test, nmi->old, UNWIND_PENDING | WORK_A);
@@ -334,14 +274,11 @@ static void cache_fits_a_page(struct kunit *test)
 }
 
 static struct kunit_case unwind_deferred_cases[] = {
-	KUNIT_CASE(id_holds_cpu_count_and_epoch_apart),
-	KUNIT_CASE(count_is_odd_also_when_it_wraps),
+	KUNIT_CASE(cookie_holds_cpu_and_count_of_48_bits),
 	KUNIT_CASE(request_without_context_starts_one),
 	KUNIT_CASE(second_work_shares_cookie_and_time),
 	KUNIT_CASE(next_context_has_the_next_cookie),
 	KUNIT_CASE(reset_leaves_a_pending_context_alone),
-	KUNIT_CASE(leftover_of_an_old_epoch_is_replaced),
-	KUNIT_CASE(pending_context_lives_on_in_a_new_epoch),
 	KUNIT_CASE(executed_only_when_the_own_callback_returned),
 	KUNIT_CASE(context_that_had_no_memory_gets_no_cache),
 	KUNIT_CASE(nmi_before_publication_agrees_on_the_cookie),

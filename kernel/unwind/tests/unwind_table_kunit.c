@@ -140,13 +140,24 @@ static void join(struct parts *p)
 	put(p, p->rules, header->nr_rules * sizeof(p->rules[0]));
 }
 
+/* What is accounted for, of all that there is */
+static ssize_t charged, chargeable;
+
+static bool charge(ssize_t size)
+{
+	if (size > chargeable - charged)
+		return false;
+	charged += size;
+	return true;
+}
+
 /* Hand in what was put together. Returns 0 or the error. */
 static long make_joined(struct parts *p)
 {
 	struct unwind_table *table;
 
 	p->why = NULL;
-	table = unwind_table_make(p->data, p->len, &p->why);
+	table = unwind_table_make(p->data, p->len, charge, &p->why);
 	if (IS_ERR(table))
 		return PTR_ERR(table);
 	p->table = table;
@@ -257,6 +268,25 @@ static void table_is_a_copy(struct kunit *test)
 	memset(p->data, 0xff, p->len);
 	KUNIT_EXPECT_EQ(test, find(p, 2 * PAGE + 16), 16);
 	KUNIT_EXPECT_EQ(test, find(p, 5 * PAGE + 16), 32);
+}
+
+/* Before any memory is used, and no more than is kept */
+static void table_is_accounted_for_or_refused(struct kunit *test)
+{
+	struct parts *p = test->priv;
+	ssize_t size;
+
+	start_plain(p);
+	KUNIT_EXPECT_EQ(test, make(p), 0);
+	size = p->table->size;
+	KUNIT_EXPECT_EQ(test, charged, size);
+	chargeable = 2 * size - 1;
+	KUNIT_EXPECT_EQ(test, make(p), -ENOSPC);
+	KUNIT_EXPECT_TRUE(test, p->why);
+	KUNIT_EXPECT_EQ(test, charged, size);
+	chargeable++;
+	KUNIT_EXPECT_EQ(test, make(p), 0);
+	KUNIT_EXPECT_EQ(test, charged, 2 * size);
 }
 
 static void any_shorter_or_longer_length_is_refused(struct kunit *test)
@@ -1172,6 +1202,8 @@ static int table_init(struct kunit *test)
 {
 	struct parts *p = kvzalloc(sizeof(*p), GFP_KERNEL);
 
+	charged = 0;
+	chargeable = LONG_MAX;
 	test->priv = p;
 	return p ? 0 : -ENOMEM;
 }
@@ -1188,6 +1220,7 @@ static void table_exit(struct kunit *test)
 static struct kunit_case unwind_table_cases[] = {
 	KUNIT_CASE(plain_table_is_taken),
 	KUNIT_CASE(table_is_a_copy),
+	KUNIT_CASE(table_is_accounted_for_or_refused),
 	KUNIT_CASE(any_shorter_or_longer_length_is_refused),
 	KUNIT_CASE(other_magic_is_refused),
 	KUNIT_CASE(other_version_is_refused),

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <linux/const.h>
 
 #include "internal.h"
 
@@ -43,8 +44,34 @@ static bool read_file(int fd, __u64 pos, __u8 *to, size_t len)
 	return true;
 }
 
-/* Read what is at a position, all of it or nothing */
-bool ut_elf_read(const struct ut_elf *elf, __u64 pos, void *to, size_t len)
+#define PAGEMAP_FILE	_BITULL(61)
+#define PAGEMAP_SWAP	_BITULL(62)
+#define PAGEMAP_PRESENT	_BITULL(63)
+
+/* In the memory of a process: are all bytes there those of the file, not its own? */
+static bool are_of_file(const struct ut_source *src, __u64 pos, size_t len)
+{
+	__u64 size = sysconf(_SC_PAGESIZE), page = pos / size, last = (pos + len - 1) / size;
+	__u64 entries[64];
+
+	while (len && page <= last) {
+		size_t i, nr = last - page + 1 < 64 ? last - page + 1 : 64;
+
+		if (!read_file(src->pagemap, page * sizeof(*entries), (__u8 *)entries,
+			       nr * sizeof(*entries)))
+			return false;
+		for (i = 0; i < nr; i++) {
+			if (entries[i] & PAGEMAP_SWAP ||
+			    (entries[i] & (PAGEMAP_PRESENT | PAGEMAP_FILE)) == PAGEMAP_PRESENT)
+				return false;
+		}
+		page += nr;
+	}
+	return true;
+}
+
+/* What is at a position, whoever has written it there */
+static bool read_any(const struct ut_elf *elf, __u64 pos, void *to, size_t len)
 {
 	const struct ut_source *src = &elf->src;
 
@@ -55,6 +82,13 @@ bool ut_elf_read(const struct ut_elf *elf, __u64 pos, void *to, size_t len)
 		return false;
 	memcpy(to, src->image + pos, len);
 	return true;
+}
+
+/* Read what is at a position, all of it or nothing */
+bool ut_elf_read(const struct ut_elf *elf, __u64 pos, void *to, size_t len)
+{
+	return read_any(elf, pos, to, len) &&
+	       (!elf->src.pagemap || are_of_file(&elf->src, pos + elf->base, len));
 }
 
 static void put_bytes(struct ut_bytes *bytes)
@@ -168,7 +202,8 @@ bool ut_elf_has_symbol(const struct ut_elf *elf, const char *name)
 	pos = position(elf, segment, elf->dynamic);
 	end = pos + elf->dynamic_len;
 	for (; end - pos >= sizeof(dyn); pos += sizeof(dyn)) {
-		if (!ut_elf_read(elf, pos, &dyn, sizeof(dyn)) || dyn.d_tag == DT_NULL)
+		/* The loader has changed it, and so it is the process's own. */
+		if (!read_any(elf, pos, &dyn, sizeof(dyn)) || dyn.d_tag == DT_NULL)
 			break;
 		if (dyn.d_tag == DT_STRTAB)
 			strings = dyn.d_un.d_ptr;

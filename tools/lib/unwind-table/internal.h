@@ -46,6 +46,7 @@ struct ut_source {
 	__u64		len;
 	__u64		start;		/* of the headers */
 	int		fd;
+	int		pagemap;	/* if @fd is the memory of a process, else 0 */
 	bool		loaded;
 	bool		relocated;	/* the loader has changed addresses in it */
 };

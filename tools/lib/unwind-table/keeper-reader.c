@@ -109,12 +109,13 @@ static void set_id(struct file_id *id, const struct stat *st)
 	id->size = st->st_size;
 	id->mtime_sec = st->st_mtim.tv_sec;
 	id->mtime_nsec = st->st_mtim.tv_nsec;
+	id->ctime_sec = st->st_ctim.tv_sec;
+	id->ctime_nsec = st->st_ctim.tv_nsec;
 }
 
 static bool same_id(const struct file_id *a, const struct file_id *b)
 {
-	return a->dev == b->dev && a->ino == b->ino && a->size == b->size &&
-	       a->mtime_sec == b->mtime_sec && a->mtime_nsec == b->mtime_nsec;
+	return a->dev == b->dev && a->ino == b->ino && same_content(a, b);
 }
 
 /* Not opened yet: that may have effects where it is a device, and wait. */
@@ -314,7 +315,8 @@ static __u64 cpu_ns(void)
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
-static int attach(__u32 table, int pidfd, __u64 address,
+/* @id is that of @fd, which need not be open for reading. -1: it is the vDSO. */
+static int attach(__u32 table, int pidfd, __u64 address, int fd,
 		  const struct file_id *id)
 {
 	struct unwind_table_attach arg = {
@@ -322,19 +324,29 @@ static int attach(__u32 table, int pidfd, __u64 address,
 		.table		= table,
 		.pidfd		= pidfd,
 		.address	= address,
-		.file_size	= id->size,
-		.mtime_sec	= id->mtime_sec,
-		.mtime_nsec	= id->mtime_nsec,
 	};
+	struct file_id now;
+	int error;
 
-	return ioctl(DEVICE, UNWIND_TABLE_ATTACH, &arg) ? -errno : 0;
+	if (fd >= 0) {
+		arg.flags	= UNWIND_TABLE_ATTACH_FD;
+		arg.file	= fd;
+		arg.file_size	= id->size;
+		arg.mtime_sec	= id->mtime_sec;
+		arg.mtime_nsec	= id->mtime_nsec;
+	}
+	if (ioctl(DEVICE, UNWIND_TABLE_ATTACH, &arg))
+		return -errno;
+	if (fd < 0)
+		return 0;
+	/* From now on the kernel goes by size and time. Until now, they may have lied. */
+	error = get_id(fd, &now);
+	return error ?: same_id(id, &now) ? 0 : -ESTALE;
 }
 
 /*
  * Attach to the file that was opened and read, whatever the process has mapped
- * there by now: for that, it is mapped here. If an address of the process were
- * used, the process could have the table of one file attached to another of the
- * same size and time.
+ * there by now: for that, it is mapped here.
  */
 static int attach_here(__u32 table, int fd, const struct file_id *id)
 {
@@ -344,7 +356,7 @@ static int attach_here(__u32 table, int fd, const struct file_id *id)
 	here = mmap(NULL, 1, PROT_EXEC, MAP_PRIVATE, fd, 0);
 	if (here == MAP_FAILED)
 		return -errno;
-	error = attach(table, own_pidfd, (unsigned long)here, id);
+	error = attach(table, own_pidfd, (unsigned long)here, fd, id);
 	munmap(here, 1);
 	return error;
 }
@@ -415,6 +427,39 @@ static int made(struct reader_page *page, int number, int error)
 	return error;
 }
 
+/* In seconds, where a file system keeps whole ones: FAT keeps every other one. */
+#define COARSE_SECONDS	2
+/* Else in nanoseconds: more than a tick of the clock, and than other file systems keep */
+#define FINE_NSEC	20000000
+
+/* Would a change from now on be seen by these times? */
+static bool shows_changes(__s64 sec, __u32 nsec)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (!nsec)
+		return now.tv_sec < sec || now.tv_sec - sec >= COARSE_SECONDS;
+	return (now.tv_sec - sec) * 1000000000ll + now.tv_nsec - nsec >= FINE_NSEC ||
+	       now.tv_sec + 1 < sec;
+}
+
+/* The size and times of a file that is going to be read, once they show each change */
+static int get_settled_id(int fd, struct file_id *id)
+{
+	const struct timespec while_fine = { .tv_nsec = FINE_NSEC };
+	int error, i;
+
+	for (i = 0; i < 2; i++) {
+		error = get_id(fd, id);
+		if (error || (shows_changes(id->mtime_sec, id->mtime_nsec) &&
+			      shows_changes(id->ctime_sec, id->ctime_nsec)))
+			return error;
+		nanosleep(&while_fine, NULL);
+	}
+	return -ETXTBSY;
+}
+
 /* From a file that is open. -ESTALE: it changed while it was read. */
 static int make_from_fd(struct reader_page *page, int fd, struct file_id *id)
 {
@@ -423,9 +468,8 @@ static int make_from_fd(struct reader_page *page, int fd, struct file_id *id)
 	struct file_id after;
 	int error, number;
 
-	/* Its size and time as they were before it is read */
 	page->step = READER_READ;
-	error = get_id(fd, id);
+	error = get_settled_id(fd, id);
 	if (error)
 		return error;
 	error = unwind_table_from_fd(fd, &table);
@@ -449,17 +493,22 @@ static int make_from_fd(struct reader_page *page, int fd, struct file_id *id)
 }
 
 /*
- * From the memory of the process, which it may have changed, for a file that we
- * must not read. There is no other way than to attach it by its address.
+ * From the memory of the process, for a file that we must not read. There is no other
+ * way than to attach it by its address. The process could still have had another file
+ * there while this was read. That is of no use to it if it might as well write to the
+ * file, and of others' files none is made.
  */
-static int make_from_process(struct reader_page *page, int proc,
+static int make_from_process(struct reader_page *page, int proc, int fd,
 			     const struct mapping *mapping)
 {
+	struct stat owner, process;
 	__u64 start = cpu_ns();
 	struct unwind_table *table;
 	int error, number, pidfd;
 
 	page->step = READER_READ;
+	if (fstat(fd, &owner) || fstat(proc, &process) || owner.st_uid != process.st_uid)
+		return -EACCES;
 	pidfd = syscall(SYS_pidfd_open, page->pid, 0);
 	if (pidfd < 0)
 		return -errno;
@@ -482,7 +531,7 @@ static int make_from_process(struct reader_page *page, int proc,
 	}
 	page->step = READER_BIND;
 	error = made(page, number,
-		     attach(number, pidfd, mapping->start, &mapping->id));
+		     attach(number, pidfd, mapping->start, fd, &mapping->id));
 out:
 	close(pidfd);
 	return error;
@@ -599,12 +648,16 @@ static int see_directory(struct reader_page *page)
 	return error;
 }
 
-/* The file of the mapping that was asked about, or that of the path */
+/*
+ * The file of the mapping that was asked about, or that of the path. @found: not for
+ * reading, if that cannot be had
+ */
 static int open_file(struct reader_page *page, int proc, int maps,
-		     struct mapping **mapping)
+		     struct mapping **mapping, int *found)
 {
-	int found, fd, error;
+	int fd, error;
 
+	*found = -1;
 	if (!page->pid)
 		return open_program(page, mapping);
 	error = next_mapping(page, maps, page->address, mapping);
@@ -614,24 +667,30 @@ static int open_file(struct reader_page *page, int proc, int maps,
 		return -ETIMEDOUT;
 
 	page->step = READER_OPEN;
-	found = open_mapped(proc, maps, *mapping, &(*mapping)->id);
-	(*mapping)->error = found < 0 ? found : 0;
-	if (found < 0)
-		return found;
-	set_name(page, found);
-	fd = reopen(found);
-	close(found);
+	*found = open_mapped(proc, maps, *mapping, &(*mapping)->id);
+	(*mapping)->error = *found < 0 ? *found : 0;
+	if (*found < 0)
+		return *found;
+	set_name(page, *found);
+	fd = reopen(*found);
+	if (fd == -EACCES || fd == -EPERM)
+		return fd;
+	close(*found);
+	*found = -1;
 	return fd;
 }
 
 static int make_table(struct reader_page *page, int proc, int maps)
 {
-	struct mapping *mapping = NULL;
-	int fd, i, error = 0;
+	int fd, found, i, error = 0;
+	struct mapping *mapping;
 
-	fd = open_file(page, proc, maps, &mapping);
-	if (page->pid && mapping && !mapping->error && (fd == -EACCES || fd == -EPERM))
-		return make_from_process(page, proc, mapping);
+	fd = open_file(page, proc, maps, &mapping, &found);
+	if (found >= 0) {
+		error = make_from_process(page, proc, found, mapping);
+		close(found);
+		return error;
+	}
 	if (fd < 0)
 		return fd;
 
@@ -651,9 +710,11 @@ static int make_table(struct reader_page *page, int proc, int maps)
 static int attach_again(struct reader_page *page, int proc, int maps)
 {
 	struct mapping *mapping;
-	int fd, error;
+	int fd, found, error;
 
-	fd = open_file(page, proc, maps, &mapping);
+	fd = open_file(page, proc, maps, &mapping, &found);
+	if (found >= 0)
+		close(found);
 	if (fd < 0)
 		return fd;
 	page->step = READER_BIND;
@@ -669,7 +730,6 @@ static int attach_again(struct reader_page *page, int proc, int maps)
  */
 static int make_vdso(struct reader_page *page)
 {
-	const struct file_id none = { };
 	struct procmap_query found;
 	struct unwind_table *table;
 	__u64 start = cpu_ns();
@@ -699,7 +759,7 @@ static int make_vdso(struct reader_page *page)
 	if (number < 0)
 		return number;
 	page->step = READER_BIND;
-	return made(page, number, attach(number, own_pidfd, address, &none));
+	return made(page, number, attach(number, own_pidfd, address, -1, NULL));
 }
 
 /* ------------------------------------------------------------------------ */

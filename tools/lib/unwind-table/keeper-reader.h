@@ -22,14 +22,27 @@
 #define READER_MAX_PATH		4096
 #define READER_MAX_NAMES	16384
 
-/* A file with its content, as fstat() tells them apart */
+/*
+ * A file with its content, as fstat() tells them apart. The time of modification can be
+ * set back, and the kernel goes by that; the time of change cannot.
+ */
 struct file_id {
 	__u64 dev;
 	__u64 ino;
 	__u64 size;
 	__s64 mtime_sec;
+	__s64 ctime_sec;
 	__u32 mtime_nsec;
+	__u32 ctime_nsec;
 };
+
+/* Is it what it was? If the same file is meant */
+static inline bool same_content(const struct file_id *a, const struct file_id *b)
+{
+	return a->size == b->size &&
+	       a->mtime_sec == b->mtime_sec && a->mtime_nsec == b->mtime_nsec &&
+	       a->ctime_sec == b->ctime_sec && a->ctime_nsec == b->ctime_nsec;
+}
 
 /* An executable mapping of a file */
 struct mapping {

@@ -40,8 +40,13 @@
 #define AHEAD_PART	2
 /* What did not answer in time is left alone for so long. */
 #define AVOID_SECONDS	300
-/* A file that is being written is looked at again after this. */
+/* A file that is being written is looked at again after this, then twice that ... */
 #define BUSY_SECONDS	2
+/*
+ * ... so often, if it does not change. If the kernel says that it is another one, it
+ * always will then.
+ */
+#define MAX_TRIES	6
 /* A sweep to make room comes at least this long after the last sweep. */
 #define SWEEP_SECONDS	10
 /* After this many timeouts, this look at a process is given up. */
@@ -72,6 +77,7 @@ struct file {
 	__u64 bytes;
 	__u64 rows;
 	time_t retry;
+	unsigned int tries;
 	pid_t pid;
 	__u64 address;
 	/* During a sweep: the first mapping, and whether the witness is there */
@@ -279,12 +285,6 @@ static struct file **bucket(struct unwind_keeper *keeper, __u64 dev,
 	__u64 hash = (dev + ino * 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
 
 	return &keeper->buckets[(hash >> 32) % NR_BUCKETS];
-}
-
-static bool same_content(const struct file_id *a, const struct file_id *b)
-{
-	return a->size == b->size && a->mtime_sec == b->mtime_sec &&
-	       a->mtime_nsec == b->mtime_nsec;
 }
 
 /*
@@ -549,8 +549,12 @@ static void complain_full(struct unwind_keeper *keeper, const char *name)
 			 name);
 }
 
-/* What was wrong with a file, from the reader's answer */
-static enum file_state state_of(struct unwind_keeper *keeper, int error)
+/*
+ * What was wrong with a file, from the reader's answer. @tries: how often it has been
+ * busy, with the same content
+ */
+static enum file_state state_of(struct unwind_keeper *keeper, int error,
+				unsigned int tries)
 {
 	enum reader_step step = keeper->reader.page->step;
 	char name[300];
@@ -567,6 +571,9 @@ static enum file_state state_of(struct unwind_keeper *keeper, int error)
 	/* -EAGAIN: cut off, or a lease is on it */
 	case -EAGAIN:
 	case -ESTALE:
+		if (tries < MAX_TRIES)
+			return FILE_BUSY;
+		break;
 	case -ETXTBSY:
 	/* Its device is left alone for now. */
 	case -ETIMEDOUT:
@@ -630,6 +637,7 @@ static int new_table(struct unwind_keeper *keeper, pid_t pid, __u64 address,
 		     struct file_id id)
 {
 	struct reader_page *page = keeper->reader.page;
+	unsigned int tries = 0;
 	struct mapping mapping;
 	struct file *file;
 	int error;
@@ -645,8 +653,11 @@ static int new_table(struct unwind_keeper *keeper, pid_t pid, __u64 address,
 
 	mapping = page->mappings[0];
 	file = find(keeper, &mapping);
-	if (file)
+	if (file) {
+		if (file->state == FILE_BUSY && same_content(&file->id, &mapping.id))
+			tries = file->tries < MAX_TRIES ? file->tries + 1 : MAX_TRIES;
 		forget(keeper, file);
+	}
 	file = remember(keeper, pid, &mapping);
 	if (!file) {
 		if (!error)
@@ -657,9 +668,10 @@ static int new_table(struct unwind_keeper *keeper, pid_t pid, __u64 address,
 	file->table = page->new_table;
 	file->bytes = page->bytes;
 	file->rows = page->rows;
+	file->tries = tries;
 	file->retry = seconds() + (error == -ETIMEDOUT ? AVOID_SECONDS :
-							 BUSY_SECONDS);
-	set_state(keeper, file, state_of(keeper, error));
+							 BUSY_SECONDS << tries);
+	set_state(keeper, file, state_of(keeper, error, tries));
 	return result_of(file);
 }
 
@@ -682,7 +694,7 @@ static int see_to_closed(struct unwind_keeper *keeper, pid_t pid,
 	page->pid = pid;
 	page->mappings[0] = mapping;
 	page->nr_mappings = 1;
-	set_state(keeper, file, state_of(keeper, mapping.error));
+	set_state(keeper, file, state_of(keeper, mapping.error, 0));
 	return mapping.error;
 }
 

@@ -43,7 +43,7 @@ static bool same_file(const struct mapping *a, const struct mapping *b)
  * Where the headers are of the file that is mapped at @address: the last mapping
  * of its beginning that is not above it, as a file may be mapped several times.
  */
-static int find_headers(FILE *maps, uint64_t address, __u64 *start)
+static int find_headers(FILE *maps, uint64_t address, __u64 *start, bool *has_inode)
 {
 	struct mapping map, found = { 0 };
 	char *line = NULL;
@@ -59,6 +59,7 @@ static int find_headers(FILE *maps, uint64_t address, __u64 *start)
 		err = -ENOEXEC;
 	if (err)
 		goto out;
+	*has_inode = found.inode;
 	rewind(maps);
 	err = -ENOEXEC;
 	while (getline(&line, &size, maps) > 0) {
@@ -76,28 +77,48 @@ out:
 	return err;
 }
 
+static int open_of(int pid, const char *name)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	return fd;
+}
+
 int unwind_table_from_process(int pid, uint64_t address, struct unwind_table **table)
 {
 	struct ut_source src = { .loaded = true, .relocated = true };
-	char path[32];
+	bool has_inode;
 	FILE *maps;
-	int err;
+	int fd, err;
 
 	*table = NULL;
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	maps = fopen(path, "re");
-	if (!maps)
-		return errno == ENOENT ? -ESRCH : -errno;
-	err = find_headers(maps, address, &src.start);
+	fd = open_of(pid, "maps");
+	if (fd < 0)
+		return fd;
+	maps = fdopen(fd, "r");
+	if (!maps) {
+		close(fd);
+		return -ENOMEM;
+	}
+	err = find_headers(maps, address, &src.start, &has_inode);
 	fclose(maps);
 	if (err)
 		return err;
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	src.fd = open(path, O_RDONLY | O_CLOEXEC);
+	src.fd = open_of(pid, "mem");
 	if (src.fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	err = ut_make(&src, table);
+		return src.fd;
+	/* The vDSO is no page of a file. */
+	if (has_inode)
+		src.pagemap = open_of(pid, "pagemap");
+	err = src.pagemap < 0 ? src.pagemap : ut_make(&src, table);
+	if (src.pagemap > 0)
+		close(src.pagemap);
 	close(src.fd);
 	return err;
 }

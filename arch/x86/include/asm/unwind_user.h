@@ -8,6 +8,7 @@ struct pt_regs;
 
 #ifdef CONFIG_UNWIND_USER
 
+#include <linux/mm_types.h>
 #include <linux/nmi.h>
 
 #include <asm/ptrace.h>
@@ -44,6 +45,12 @@ arch_unwind_user_reg(const struct pt_regs *regs, unsigned int nr)
 	};
 
 	return regs_get_register((struct pt_regs *)regs, offsets[nr & 15]);
+}
+
+/* Is mm->saved_auxv that of a 32-bit ELF file, as those of ia32 and x32 are? */
+static inline bool arch_unwind_user_compat_auxv(const struct mm_struct *mm)
+{
+	return !test_bit(MM_CONTEXT_HAS_VSYSCALL, &mm->context.flags);
 }
 
 bool arch_unwind_user_init(struct unwind_user_state *state,

@@ -7,11 +7,11 @@
  */
 #include "deferred_lifecycle.h"
 #include "engine_test.h"
+#include "slow_page.h"
 #include "unwind_perf.h"
 #include "unwind_harness.h"
 
 #include <linux/elf.h>
-#include <linux/userfaultfd.h>
 #include <stddef.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
@@ -235,6 +235,187 @@ TEST_F(life, execve_that_kills_its_caller_answers_once)
 	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
 }
 
+/* Shared with a process of which one thread calls execve() */
+struct execer {
+	int tid;
+	int go_thread;
+	int go_leader;
+	/* What pthread_create() returned, plus 1 */
+	int created;
+};
+
+static void *execer_thread(void *arg)
+{
+	return arg;
+}
+
+static void execer_process(struct execer *execer)
+{
+	pthread_t thread;
+	struct actor actor;
+
+	actor_start(&actor, -1);
+	set_flag(&execer->tid, actor.tid);
+	wait_flag(&execer->go_thread);
+	actor_go(&actor, SYS_execve, (long)test_file("exec_target"),
+		 (long)no_strings, (long)no_strings);
+	wait_flag(&execer->go_leader);
+	set_flag(&execer->created,
+		 1 + pthread_create(&thread, NULL, execer_thread, NULL));
+	for (;;)
+		pause();
+}
+
+/* By a thread that ends, and thereby lets it go. */
+static int seize(void *arg)
+{
+	return ptrace(PTRACE_SEIZE, *(int *)arg, 0, 0) ? -errno : 0;
+}
+
+/*
+ * While what was requested before execve() is being answered, as long as that takes,
+ * other threads can be made, and a debugger can come.
+ */
+TEST_F(life, execve_answers_before_it_locks_others_out)
+{
+	struct log *log = &self->s.log;
+	struct execer *execer;
+	struct side side;
+	int status;
+	pid_t pid;
+
+	if (must_skip(_metadata, need_program("exec_target")))
+		return;
+	execer = mmap(NULL, sizeof(*execer), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, execer);
+	pid = fork();
+	if (!pid)
+		execer_process(execer);
+	wait_flag(&execer->tid);
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
+			     execer->tid));
+	set_flag(&execer->go_thread, 1);
+	while (!log_count(log, 'C', 0)) {
+		usleep(1000);
+		ASSERT_EQ(0, mod_log(self->s.fd, log));
+	}
+	set_flag(&execer->go_leader, 1);
+	wait_flag(&execer->created);
+	EXPECT_EQ(1, execer->created);
+	ASSERT_TRUE(side_start(&side, seize, &execer->tid));
+	EXPECT_TRUE(side_returns(&side));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "release 0"));
+	EXPECT_EQ(0, side_end(&side));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+/* A frame that is in memory, but not in the page tables of a child; or NULL */
+static char *absent_frame(void)
+{
+	uint64_t frame[] = { 0, (uint64_t)other_place };
+	char *stack;
+	int file;
+
+	file = memfd_create("stack", MFD_CLOEXEC);
+	stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (stack == MAP_FAILED || ftruncate(file, 4096) ||
+	    write(file, frame, sizeof(frame)) != sizeof(frame) ||
+	    mmap(stack + 4096, 4096, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_FIXED, file, 0) == MAP_FAILED)
+		return NULL;
+	stack[0] = 1;
+	close(file);
+	return stack + 4096;
+}
+
+/* A child that makes a system call with that frame, when it has read a byte */
+static pid_t absent_start(int go, long nr, long a0, long a1, long a2)
+{
+	char *frame = absent_frame();
+	pid_t pid;
+
+	pid = frame ? fork() : -1;
+	if (pid)
+		return pid;
+	if (read(go, buffer, 1) == 1)
+		framed_syscall(nr, a0, a1, a2, frame, frame);
+	_exit(77);
+}
+
+/* What is asked for later is answered without page faults. */
+TEST_F(life, execve_that_has_locked_others_out_faults_no_stack_pages_in)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *r, *c;
+	int go[2], status;
+	pid_t pid;
+
+	if (must_skip(_metadata, need_program("exec_target")))
+		return;
+	ASSERT_EQ(0, pipe(go));
+	pid = absent_start(go[0], SYS_execve, (long)test_file("exec_target"),
+			   (long)no_strings, (long)no_strings);
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:prepare_exec_creds %d 1 task 0 1",
+			     pid));
+	ASSERT_EQ(1, write(go[1], "x", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	r = log_find(log, 'R', 0, 0);
+	ASSERT_NE(NULL, r);
+	EXPECT_EQ(UT_QUEUED, r->ret);
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_answer(log, 0, r->cookie);
+	ASSERT_NE(NULL, c);
+	ASSERT_EQ(1, c->nr);
+	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+}
+
+/* It has the whole stack if that was asked for before: it is one user context. */
+TEST_F(life, execve_that_has_locked_others_out_shares_the_trace_from_before)
+{
+	struct log_entry *before, *again, *other, *c;
+	struct log *log = &self->s.log;
+	int go[2], status;
+	pid_t pid;
+
+	if (must_skip(_metadata, need_program("exec_target")))
+		return;
+	ASSERT_EQ(0, pipe(go));
+	pid = absent_start(go[0], SYS_execve, (long)test_file("exec_target"),
+			   (long)no_strings, (long)no_strings);
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
+			     pid));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:prepare_exec_creds %d 3 task 0 1",
+			     pid));
+	ASSERT_EQ(1, write(go[1], "x", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	before = log_at(log, "kprobe:bprm_execve", 0, 0);
+	again = log_at(log, "kprobe:prepare_exec_creds", 0, 0);
+	other = log_at(log, "kprobe:prepare_exec_creds", 1, 0);
+	ASSERT_TRUE(before && again && other);
+	EXPECT_EQ(UT_QUEUED, before->ret);
+	EXPECT_EQ(UT_ALREADY_EXECUTED, again->ret);
+	EXPECT_EQ(UT_QUEUED, other->ret);
+	EXPECT_EQ(before->cookie, again->cookie);
+	EXPECT_EQ(before->cookie, other->cookie);
+	EXPECT_EQ(1, log_count(log, 'C', 0));
+	EXPECT_EQ(1, log_count(log, 'C', 1));
+	c = log_answer(log, 1, other->cookie);
+	ASSERT_NE(NULL, c);
+	ASSERT_EQ(2, c->nr);
+	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+	EXPECT_EQ((unsigned long)other_place, c->ips[1]);
+}
+
 /* ------------------------------------------------------------------ exit */
 
 /* A request in exit_group(): before PF_EXITING, with the mm still there. */
@@ -373,32 +554,14 @@ TEST_F(life, exit_group_answers_for_the_other_threads)
 /* A task that cannot take page faults any more: the record is short. */
 TEST_F(life, exit_does_not_fault_stack_pages_in)
 {
-	uint64_t frame[] = { 0, (uint64_t)other_place };
 	struct log *log = &self->s.log;
 	struct log_entry *c;
 	int go[2], status;
-	char *stack;
 	pid_t pid;
-	int file;
 
 	ASSERT_EQ(0, pipe(go));
-	/* A frame that is in memory, but not in the child's page tables */
-	file = memfd_create("stack", MFD_CLOEXEC);
-	ASSERT_EQ(0, ftruncate(file, 4096));
-	ASSERT_EQ(sizeof(frame), write(file, frame, sizeof(frame)));
-	stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ASSERT_NE(MAP_FAILED, stack);
-	stack[0] = 1;
-	ASSERT_NE(MAP_FAILED, mmap(stack + 4096, 4096, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_FIXED, file, 0));
-	pid = fork();
-	if (!pid) {
-		if (read(go[0], buffer, 1) != 1)
-			_exit(77);
-		framed_syscall(SYS_exit_group, 0, 0, 0, stack + 4096,
-			       stack + 4096);
-	}
+	pid = absent_start(go[0], SYS_exit_group, 0, 0, 0);
+	ASSERT_LT(0, pid);
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:do_exit %d 1 task 0 1",
 			     pid));
 	ASSERT_EQ(1, write(go[1], "x", 1));
@@ -457,9 +620,6 @@ FIXTURE_TEARDOWN(dying)
 /* Shared with the process that is to end */
 struct dying {
 	pid_t tid;
-	/* Its number in that process, and what it withholds */
-	int uffd;
-	struct uffdio_range range;
 	int go_thread;
 	int go_leader;
 };
@@ -476,36 +636,12 @@ static void *dying_thread(void *arg)
 	return NULL;
 }
 
-/*
- * The leader. The second frame of the thread's stack is in a page that nobody
- * supplies. Returns if something cannot be had.
- */
+/* The leader. Returns if something cannot be had. */
 static void dying_process(long nr)
 {
 	const char *target = test_file("exec_target");
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register reg = {
-		.mode = UFFDIO_REGISTER_MODE_MISSING,
-	};
 	pthread_t thread;
-	char *pages;
-	int fd;
 
-	pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-	if (pages == MAP_FAILED || fd < 0 || ioctl(fd, UFFDIO_API, &api))
-		return;
-	reg.range.start = (unsigned long)pages + 4096;
-	reg.range.len = 4096;
-	if (ioctl(fd, UFFDIO_REGISTER, &reg))
-		return;
-	dying_stack = (uint64_t *)(pages + 4096) - 2;
-	dying_stack[0] = (uint64_t)pages + 4096;
-	dying_stack[1] = (uint64_t)other_place;
-
-	dying->uffd = fd;
-	dying->range = reg.range;
 	if (pthread_create(&thread, NULL, dying_thread, NULL))
 		return;
 	wait_flag(&dying->go_leader);
@@ -534,19 +670,29 @@ static bool dying_ends(pid_t pid, int *status)
 	return false;
 }
 
+/* The second frame of the thread's stack is in a page that the disk withholds. */
 TEST_F_TIMEOUT(dying, task_does_not_wait_for_pages, 120)
 {
-	struct uffdio_zeropage zero = {};
 	struct log *log = &self->s.log;
+	struct slow_disk disk;
 	struct log_entry *c;
-	int status, pidfd, uffd;
+	int status;
+	char *pages;
 	pid_t pid;
 
-	if (must_skip(_metadata, need_program("exec_target")))
+	if (must_skip(_metadata, need_program("exec_target")) ||
+	    must_skip(_metadata, need_slow_disk()))
 		return;
 	dying = mmap(NULL, sizeof(*dying), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, dying);
+	pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, pages);
+	dying_stack = (uint64_t *)(pages + 4096) - 2;
+	dying_stack[0] = (uint64_t)pages + 4096;
+	dying_stack[1] = (uint64_t)other_place;
+	ASSERT_TRUE(slow_page_map(&disk, pages + 4096, NULL));
 	pid = fork();
 	if (!pid) {
 		dying_process(variant->nr);
@@ -556,12 +702,6 @@ TEST_F_TIMEOUT(dying, task_does_not_wait_for_pages, 120)
 		ASSERT_EQ(0, waitpid(pid, &status, WNOHANG));
 		usleep(1000);
 	}
-	/* To let it go after a failure */
-	zero.range = dying->range;
-	pidfd = syscall(SYS_pidfd_open, pid, 0);
-	uffd = syscall(SYS_pidfd_getfd, pidfd, dying->uffd, 0);
-	ASSERT_LE(0, uffd);
-
 	ASSERT_EQ(0, ptrace(PTRACE_SEIZE, dying->tid, 0, PTRACE_O_TRACEEXIT));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:do_exit %d 1 task 0 1",
 			     dying->tid));
@@ -572,11 +712,9 @@ TEST_F_TIMEOUT(dying, task_does_not_wait_for_pages, 120)
 		kill(pid, SIGKILL);
 
 	EXPECT_TRUE(dying_ends(pid, &status)) {
-		ioctl(uffd, UFFDIO_ZEROPAGE, &zero);
+		slow_page_supply(&disk);
 		dying_ends(pid, &status);
 	}
-	close(uffd);
-	close(pidfd);
 	EXPECT_EQ(variant->nr ? 0 : SIGKILL, status);
 
 	ASSERT_EQ(0, mod_log(self->s.fd, log));

@@ -8,11 +8,10 @@
  */
 #include "deferred_regs.h"
 #include "engine_test.h"
+#include "slow_page.h"
 #include "unwind_perf.h"
 #include "unwind_harness.h"
 
-#include <linux/userfaultfd.h>
-#include <poll.h>
 #include <stdalign.h>
 #include <sys/io.h>
 #include <sys/prctl.h>
@@ -460,65 +459,40 @@ TEST_F(regs, uretprobe_is_answered_in_its_handlers_only)
 	EXPECT_EQ((unsigned long)regs_ip_call, c->ips[0]);
 }
 
-/* ----------------------------------------- stacks that somebody withholds */
-
-/*
- * Two pages for a stack, shared with a child that runs in this memory. Nobody
- * supplies the second one before missing_supply().
- */
-struct missing {
-	char	*stack;
-	int	uffd;
-};
-
-static const char *missing_open(struct missing *missing)
-{
-	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-	struct uffdio_api api = { .api = UFFD_API };
-
-	missing->uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-	if (missing->uffd < 0)
-		return "needs userfaultfd";
-	missing->stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (missing->stack == MAP_FAILED || ioctl(missing->uffd, UFFDIO_API, &api))
-		return "cannot set up userfaultfd";
-	missing->stack[0] = 1;
-	reg.range.start = (unsigned long)missing->stack + 4096;
-	reg.range.len = 4096;
-	if (ioctl(missing->uffd, UFFDIO_REGISTER, &reg))
-		return "cannot register with userfaultfd";
-	return NULL;
-}
-
-static bool missing_is_waited_for(const struct missing *missing)
-{
-	struct pollfd pollfd = { .fd = missing->uffd, .events = POLLIN };
-
-	return poll(&pollfd, 1, 20000) == 1 && pollfd.revents == POLLIN;
-}
-
-static void missing_supply(const struct missing *missing)
-{
-	struct uffdio_zeropage zero = {
-		.range = { (unsigned long)missing->stack + 4096, 4096 },
-	};
-
-	ioctl(missing->uffd, UFFDIO_ZEROPAGE, &zero);
-}
+/* --------------------------------------------- stacks that a disk withholds */
 
 static alignas(16) char clone_stack[65536];
 
 /* A child in this memory that does something when told to */
 struct shared_child {
-	struct missing	missing;
+	/* Two pages; unless a test brings them, the second is slow */
+	char		*stack;
+	struct slow_disk disk;
 	pid_t		pid;
 	int		go;
 	long		nr;
 };
 
+/* The second is not touched. */
+static char *two_pages(void)
+{
+	char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (pages == MAP_FAILED)
+		return NULL;
+	pages[0] = 1;
+	return pages;
+}
+
 static int shared_child_start(struct shared_child *child, int (*func)(void *))
 {
+	if (!child->stack) {
+		child->stack = two_pages();
+		if (!child->stack ||
+		    !slow_page_map(&child->disk, child->stack + 4096, NULL))
+			return -EIO;
+	}
 	child->pid = clone(func, clone_stack + sizeof(clone_stack),
 			   CLONE_VM | SIGCHLD, child);
 	return child->pid < 0 ? -errno : 0;
@@ -530,7 +504,7 @@ static int child_hits_probe(void *arg)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	wait_flag(&child->go);
-	call_regs(bare_fn, 0, (long)child->missing.stack + 4096);
+	call_regs(bare_fn, 0, (long)child->stack + 4096);
 	return 77;
 }
 
@@ -563,7 +537,7 @@ TEST_F_TIMEOUT(regs, uprobe_hit_that_waits_for_a_page_stalls_no_other, 120)
 
 	if (pmu_type("uprobe") < 0)
 		SKIP(return, "needs uprobes");
-	if (must_skip(_metadata, missing_open(&child.missing)))
+	if (must_skip(_metadata, need_slow_disk()))
 		return;
 	self->event = open_uprobe(bare_fn, false, -1);
 	ASSERT_GE(self->event, 0);
@@ -575,12 +549,12 @@ TEST_F_TIMEOUT(regs, uprobe_hit_that_waits_for_a_page_stalls_no_other, 120)
 			     "probe 0 kprobe:uprobe_dispatcher %d 1 task 0 1",
 			     child.pid));
 	set_flag(&child.go, 1);
-	ASSERT_TRUE(missing_is_waited_for(&child.missing));
+	ASSERT_TRUE(slow_page_is_asked_for(&child.disk));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, closer_main, &closer));
 	for (i = 0; i < 400 && !get_flag(&closer.closed); i++)
 		usleep(50000);
 	EXPECT_EQ(1, get_flag(&closer.closed));
-	missing_supply(&child.missing);
+	slow_page_supply(&child.disk);
 	pthread_join(thread, NULL);
 	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
 	EXPECT_EQ(77 << 8, status);
@@ -603,7 +577,7 @@ TEST_F_TIMEOUT(regs, uprobe_that_goes_while_its_hit_waits_for_a_page, 120)
 
 	if (pmu_type("uprobe") < 0)
 		SKIP(return, "needs uprobes");
-	if (must_skip(_metadata, missing_open(&child.missing)))
+	if (must_skip(_metadata, need_slow_disk()))
 		return;
 	ASSERT_EQ(0, shared_child_start(&child, child_hits_probe));
 	closer.fd = open_uprobe(bare_fn, false, -1);
@@ -612,12 +586,12 @@ TEST_F_TIMEOUT(regs, uprobe_that_goes_while_its_hit_waits_for_a_page, 120)
 			     "probe 0 kprobe:uprobe_dispatcher %d 1 task 0 9",
 			     child.pid));
 	set_flag(&child.go, 1);
-	ASSERT_TRUE(missing_is_waited_for(&child.missing));
+	ASSERT_TRUE(slow_page_is_asked_for(&child.disk));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, closer_main, &closer));
 	for (i = 0; i < 400 && !get_flag(&closer.closed); i++)
 		usleep(50000);
 	EXPECT_EQ(1, get_flag(&closer.closed));
-	missing_supply(&child.missing);
+	slow_page_supply(&child.disk);
 	pthread_join(thread, NULL);
 	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
 	EXPECT_EQ(77 << 8, status);
@@ -692,7 +666,7 @@ FIXTURE_TEARDOWN(traced)
 static int child_is_traced(void *arg)
 {
 	struct shared_child *child = arg;
-	char *stack = child->missing.stack;
+	char *stack = child->stack;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	ptrace(PTRACE_TRACEME, 0, 0, 0);
@@ -726,10 +700,14 @@ TEST_F_TIMEOUT(traced, task_does_not_wait_for_its_tracer, 120)
 	struct shared_child child = { .nr = variant->nr };
 	struct log *log = &self->s.log;
 	struct log_entry *c;
-	int status;
+	int status, uffd;
 
-	if (must_skip(_metadata, missing_open(&child.missing)))
-		return;
+	child.stack = two_pages();
+	ASSERT_NE(NULL, child.stack);
+	uffd = uffd_on((unsigned long)child.stack + 4096, 4096,
+		       UFFDIO_REGISTER_MODE_MISSING, 0);
+	if (uffd < 0)
+		SKIP(return, "needs userfaultfd");
 	ASSERT_EQ(0, shared_child_start(&child, child_is_traced));
 	ASSERT_TRUE(stops(child.pid));
 	/* To the entry of the system call */
@@ -746,7 +724,7 @@ TEST_F_TIMEOUT(traced, task_does_not_wait_for_its_tracer, 120)
 		ASSERT_EQ(0, kill(child.pid, variant->signal));
 	}
 	EXPECT_TRUE(stops(child.pid)) {
-		missing_supply(&child.missing);
+		close(uffd);
 		stops(child.pid);
 	}
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -755,6 +733,39 @@ TEST_F_TIMEOUT(traced, task_does_not_wait_for_its_tracer, 120)
 	c = log_find(log, 'C', 0, 0);
 	ASSERT_EQ(1, c->nr);
 	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+	ASSERT_EQ(0, kill(child.pid, SIGKILL));
+	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
+}
+
+/* Pages that the kernel has are read in, as for any task. */
+TEST_F(regs, traced_task_has_stack_pages_faulted_in)
+{
+	uint64_t frame[] = { 0, (uint64_t)other_fn };
+	struct shared_child child = { .nr = SYS_getppid };
+	struct log *log = &self->s.log;
+	struct log_entry *c;
+	int status, file;
+	char *stack;
+
+	/* In memory, but in nobody's page tables */
+	file = memfd_create("stack", MFD_CLOEXEC);
+	ASSERT_EQ(sizeof(frame), pwrite(file, frame, sizeof(frame), 4096));
+	ASSERT_EQ(0, ftruncate(file, 8192));
+	stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	ASSERT_NE(MAP_FAILED, stack);
+	child.stack = stack;
+	ASSERT_EQ(0, shared_child_start(&child, child_is_traced));
+	ASSERT_TRUE(stops(child.pid));
+	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:__x64_sys_getppid %d 1 task 0 1",
+			     child.pid));
+	ASSERT_EQ(0, ptrace(PTRACE_CONT, child.pid, 0, 0));
+	ASSERT_TRUE(stops(child.pid));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	ASSERT_EQ(2, c->nr);
+	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+	EXPECT_EQ((unsigned long)other_fn, c->ips[1]);
 	ASSERT_EQ(0, kill(child.pid, SIGKILL));
 	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
 }

@@ -3,12 +3,13 @@
  * Requests for deferred user stacks: from every context, by one work and by
  * many, and what each of them is answered.
  */
+#include <ftw.h>
 #include <sys/sysinfo.h>
 
 #include "engine_test.h"
+#include "slow_page.h"
 #include "unwind_harness.h"
 
-#include <linux/userfaultfd.h>
 #include <stdalign.h>
 
 FIXTURE(request)
@@ -358,8 +359,8 @@ static int compare_cookies(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* CPU + 1 in the low half, an odd counter in the high half; none twice. */
-TEST_F(engine, cookies_name_the_cpu_count_in_odd_numbers_and_are_unique)
+/* CPU + 1 in the low 16 bits, a counter above; none twice. */
+TEST_F(engine, cookies_name_the_cpu_and_are_unique)
 {
 	static uint64_t cookies[COOKIE_THREADS * COOKIES];
 	pthread_t threads[COOKIE_THREADS];
@@ -380,10 +381,9 @@ TEST_F(engine, cookies_name_the_cpu_count_in_odd_numbers_and_are_unique)
 		r = log_find(log, 'R', 0, i);
 		ASSERT_EQ(UT_QUEUED, r->ret);
 		cookies[i] = r->cookie;
-		ASSERT_EQ(1, r->cookie >> 32 & 1);
-		ASSERT_GE(r->cookie >> 32, 3);
-		ASSERT_GE((uint32_t)r->cookie, 1);
-		ASSERT_LE((uint32_t)r->cookie, (uint32_t)get_nprocs_conf());
+		ASSERT_GE(r->cookie >> 16, 1);
+		ASSERT_GE((uint16_t)r->cookie, 1);
+		ASSERT_LE((uint16_t)r->cookie, get_nprocs_conf());
 	}
 	EXPECT_EQ(NULL, log_unpaired(log));
 	qsort(cookies, COOKIE_THREADS * COOKIES, sizeof(cookies[0]),
@@ -405,7 +405,7 @@ TEST_F(engine, cookie_has_the_cpu_of_the_request)
 		ASSERT_EQ(0, mod_cmd(self->s.fd, "req 1 nmi"));
 		ASSERT_EQ(0, mod_log(self->s.fd, log));
 		ASSERT_NE(NULL, log_find(log, 'R', 0, 0));
-		EXPECT_EQ(cpu + 1, (uint32_t)log_find(log, 'R', 0, 0)->cookie);
+		EXPECT_EQ(cpu + 1, (uint16_t)log_find(log, 'R', 0, 0)->cookie);
 	}
 }
 
@@ -909,6 +909,115 @@ TEST_F(engine, request_after_a_failed_allocation_is_refused)
 	EXPECT_EQ(-ENOMEM, r->ret);
 }
 
+/*
+ * The normal state of a container: at its limit, with nearly all of that page cache.
+ * Then the first trace of each thread needs a page that has to be reclaimed.
+ */
+#define FULL_LIMIT	(40UL << 20)
+#define FULL_THREADS	150
+
+static pthread_barrier_t full_barrier;
+static size_t full_read;
+
+static void *full_main(void *arg)
+{
+	/* Whatever memory that takes */
+	chain0(SYS_gettid);
+	pthread_barrier_wait(&full_barrier);
+	/* Memory is full. Until all have a trace, nobody makes room for another. */
+	pthread_barrier_wait(&full_barrier);
+	chain0(SYS_getppid);
+	pthread_barrier_wait(&full_barrier);
+	return NULL;
+}
+
+static int full_read_file(const char *path, const struct stat *st, int type)
+{
+	static char buf[1 << 20];
+	ssize_t len;
+	int fd;
+
+	fd = type == FTW_F && S_ISREG(st->st_mode) ? open(path, O_RDONLY) : -1;
+	if (fd < 0)
+		return 0;
+	/* What is in memory already is charged to others. */
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	while ((len = read(fd, buf, sizeof(buf))) > 0)
+		full_read += len;
+	close(fd);
+	return full_read > FULL_LIMIT + (FULL_LIMIT >> 2);
+}
+
+#define FULL_DIR	"/sys/fs/cgroup/unwind_full"
+
+/* The container's only process. Returns its exit status. */
+static int full_process(int fd)
+{
+	pthread_t threads[FULL_THREADS];
+	pthread_attr_t attr;
+	int i;
+
+	if (mod_cmd(fd, "probe 0 kprobe:__x64_sys_getppid %d 1 task 0 %d",
+		    -getpid(), FULL_THREADS) ||
+	    write_file(FULL_DIR "/cgroup.procs", "0"))
+		return 1;
+	pthread_barrier_init(&full_barrier, NULL, FULL_THREADS + 1);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 65536);
+	for (i = 0; i < FULL_THREADS; i++) {
+		if (pthread_create(&threads[i], &attr, full_main, NULL))
+			return 2;
+	}
+	pthread_barrier_wait(&full_barrier);
+	if (ftw("/usr/lib", full_read_file, 16) != 1)
+		return KSFT_SKIP;
+	/* To the page. CPUs have some in stock, which the first limit takes away. */
+	for (i = 1; i >= 0; i--)
+		up_write_number(FULL_DIR "/memory.max", i * -4096 +
+				up_read_number(FULL_DIR "/memory.current"));
+	pthread_barrier_wait(&full_barrier);
+	pthread_barrier_wait(&full_barrier);
+	for (i = 0; i < FULL_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
+
+TEST_F(engine, container_full_of_page_cache_has_no_empty_trace)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *c;
+	unsigned int i, empty = 0;
+	int status;
+	pid_t pid;
+
+	if (must_skip(_metadata, need_file("/sys/fs/cgroup/cgroup.controllers")))
+		return;
+	write_file("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+	mkdir(FULL_DIR, 0755);
+	if (must_skip(_metadata, need_file(FULL_DIR "/memory.max")))
+		return;
+	ASSERT_EQ(0, up_write_number(FULL_DIR "/memory.max", FULL_LIMIT));
+	pid = fork();
+	if (!pid)
+		_exit(full_process(self->s.fd));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	rmdir(FULL_DIR);
+	ASSERT_TRUE(WIFEXITED(status));
+	if (WEXITSTATUS(status) == KSFT_SKIP)
+		SKIP(return, "needs 50 MB of files in /usr/lib");
+	ASSERT_EQ(0, WEXITSTATUS(status));
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(FULL_THREADS, log_rets(log, 0, UT_QUEUED));
+	ASSERT_EQ(FULL_THREADS, log_count(log, 'C', 0));
+	for (i = 0; i < FULL_THREADS; i++) {
+		c = log_find(log, 'C', 0, i);
+		empty += !c->nr;
+		if (c->nr)
+			EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	}
+	EXPECT_EQ(0, empty);
+}
+
 /* Two made-up frames in memory of the test's choice. */
 struct frames {
 	uint64_t fp0, ret0;
@@ -981,44 +1090,33 @@ static int stalled_main(void *arg)
 }
 
 /*
- * The stack is under the control of a userfaultfd that nobody serves: the
- * unwind waits for it, but a kill ends that, and the callback runs.
+ * The disk withholds a page of the stack: the unwind waits for it, but a kill ends
+ * that, and the callback runs.
  */
-TEST_F(engine, unwind_stalled_by_userfaultfd_can_be_killed)
+TEST_F(engine, unwind_that_waits_for_a_page_can_be_killed)
 {
-	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-	struct uffdio_api api = { .api = UFFD_API };
 	struct log *log = &self->s.log;
 	struct stalled stalled;
-	struct pollfd pollfd;
+	struct slow_disk disk;
 	struct log_entry *c;
 	char *stack;
 	int status;
 	pid_t pid;
-	int uffd;
 
-	uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-	if (uffd < 0)
-		SKIP(return, "needs userfaultfd");
-	ASSERT_EQ(0, ioctl(uffd, UFFDIO_API, &api));
+	if (must_skip(_metadata, need_slow_disk()))
+		return;
 	stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, stack);
 	stack[0] = 1;
-	reg.range.start = (unsigned long)stack + 4096;
-	reg.range.len = 4096;
-	ASSERT_EQ(0, ioctl(uffd, UFFDIO_REGISTER, &reg));
+	ASSERT_TRUE(slow_page_map(&disk, stack + 4096, NULL));
 
-	/* The descriptor is for this mm, so share it. */
 	stalled.fd = self->s.fd;
 	stalled.stack = stack;
 	pid = clone(stalled_main, clone_stack + sizeof(clone_stack),
 		    CLONE_VM | SIGCHLD, &stalled);
 	ASSERT_GT(pid, 0);
-	/* It waits for the page. */
-	pollfd = (struct pollfd){ .fd = uffd, .events = POLLIN };
-	ASSERT_EQ(1, poll(&pollfd, 1, 20000));
-	ASSERT_EQ(POLLIN, pollfd.revents);
+	ASSERT_TRUE(slow_page_is_asked_for(&disk));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(0, log_count(log, 'C', 0));
 	ASSERT_EQ(0, kill(pid, SIGKILL));

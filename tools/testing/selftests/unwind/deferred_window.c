@@ -376,10 +376,10 @@ static int stall_rcu(void *arg)
 }
 
 /*
- * Turning the engine off takes a grace period. Who arms it does not wait for
- * that: it is done with locks held that others need, those of tracepoints.
+ * Who arms the engine after it has gone off does not wait for a grace period: it is
+ * done with locks held that others need, those of tracepoints.
  */
-TEST_F(key, arming_does_not_wait_for_the_grace_period_of_a_disarm)
+TEST_F(key, arming_does_not_wait_for_a_grace_period)
 {
 	struct log *log = &self->s.log;
 	struct side reader;
@@ -425,7 +425,7 @@ TEST_F(key, arming_does_not_wait_for_the_grace_period_of_a_disarm)
 	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 2 task"));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "release 0"));
 	EXPECT_EQ(0, side_end(&reader));
-	/* The disarm has found out that it came too late: contexts still end. */
+	/* It stays on: contexts end. */
 	usleep(1000000);
 	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 2 task"));
 	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 2 task"));
@@ -635,62 +635,6 @@ TEST_F(key, context_left_from_before_is_not_taken_for_a_live_one)
 	leave_context(_metadata, &self->s, &waiter);
 	/* Back in the kernel while it is off: no hook sees it before it asks. */
 	ASSERT_EQ(NULL, waiter_wait(&waiter));
-	ask_again(_metadata, &self->s, &waiter);
-}
-
-/*
- * Epochs have numbers of 16 bits. After the last one the engine goes off as ever,
- * and counts from 1 again.
- */
-TEST_F(key, engine_goes_off_after_the_last_epoch)
-{
-	int ret;
-
-	ASSERT_STREQ("", switch_off(&self->s));
-	ret = mod_cmd(self->s.fd, "epoch %d", UINT16_MAX - 1);
-	if (ret == -EOPNOTSUPP)
-		SKIP(return, "needs a kernel with CONFIG_KUNIT");
-	ASSERT_EQ(0, ret);
-	session_forget(&self->s);
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
-	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
-	ASSERT_EQ(0, mod_log(self->s.fd, &self->s.log));
-	EXPECT_EQ(1, log_rets(&self->s.log, 0, UT_QUEUED));
-	ASSERT_STREQ("", switch_off(&self->s));
-	session_forget(&self->s);
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
-	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
-	ASSERT_EQ(0, mod_log(self->s.fd, &self->s.log));
-	EXPECT_EQ(1, log_rets(&self->s.log, 0, UT_QUEUED));
-	EXPECT_EQ(1, log_count(&self->s.log, 'C', 0));
-}
-
-/*
- * A task sleeps from one epoch to that of the same number the next time round.
- * What it has left over from the first is not taken for a context of the second.
- */
-TEST_F(key, context_left_from_an_epoch_of_the_same_number_is_not_live)
-{
-	struct waiter waiter = { };
-	int ret;
-
-	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
-		return;
-	ASSERT_STREQ("", switch_off(&self->s));
-	ret = mod_cmd(self->s.fd, "epoch %d", 4);
-	if (ret == -EOPNOTSUPP)
-		SKIP(return, "needs a kernel with CONFIG_KUNIT");
-	ASSERT_EQ(0, ret);
-	session_forget(&self->s);
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
-	ASSERT_EQ(NULL, waiter_start(&waiter));
-	leave_context(_metadata, &self->s, &waiter);
-	ASSERT_EQ(NULL, waiter_wait(&waiter));
-
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "epoch %d", UINT16_MAX - 1));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
-	ASSERT_STREQ("", switch_off(&self->s));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "epoch %d", 4));
 	ask_again(_metadata, &self->s, &waiter);
 }
 

@@ -2,7 +2,6 @@
 /*
  * What the tests of SFrame tables share.
  */
-#include <linux/userfaultfd.h>
 
 #include "sframe_code.h"
 
@@ -361,21 +360,6 @@ int child_remove_error(struct area *area)
 int child_is_without_table(struct area *area)
 {
 	return is_without_table(&area->code) ? 0 : 1;
-}
-
-int uffd_on(unsigned long addr, size_t len)
-{
-	struct uffdio_register reg = {
-		.range = { addr, len },
-		.mode = UFFDIO_REGISTER_MODE_MISSING,
-	};
-	struct uffdio_api api = { .api = UFFD_API };
-	int fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-
-	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) ||
-	    ioctl(fd, UFFDIO_REGISTER, &reg))
-		return -1;
-	return fd;
 }
 
 /* Does the trace of a system call from within have every frame? */

@@ -155,8 +155,6 @@ int child_is_exact(struct area *area);
 int child_is_without_table(struct area *area);
 int child_remove_error(struct area *area);
 
-int uffd_on(unsigned long addr, size_t len);
-
 /* ------------------------------------------------------------------------ */
 /* The library sframe_lib.so						      */
 

@@ -2,21 +2,18 @@
 /*
  * SFrame tables and memory management: exec, fork and its relatives, all ways
  * in which mappings end, libraries that come and go under the eyes of threads,
- * memory cgroups, and file systems that never answer.
+ * memory cgroups, and pages that take long to read.
  */
 #include <dlfcn.h>
 #include <limits.h>
-#include <linux/fuse.h>
-#include <linux/userfaultfd.h>
 #include <malloc.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/shm.h>
 
 #include "sframe_image.h"
+#include "slow_page.h"
 #include "unwind_harness.h"
 
 /* ------------------------------------------------------------------------ */
@@ -892,7 +889,6 @@ TEST_F(cgroup, limit_gives_enomem_and_kills_nobody)
 {
 	struct peer *peer = &self->peer, *other = &self->other;
 	int tries;
-	long max;
 
 	ASSERT_TRUE(peer_start(peer, self->areas));
 	ASSERT_TRUE(peer_start(other, self->areas));
@@ -917,10 +913,8 @@ TEST_F(cgroup, limit_gives_enomem_and_kills_nobody)
 	EXPECT_GT(MAX_ADDED, peer->talk->added);
 	EXPECT_EQ(-ENOMEM, peer->talk->error);
 
-	/* A process whose stack nobody has asked for so far: no reclaim for that. */
-	max = cg_event(self->path, "max");
+	/* A process whose stack nobody has asked for so far: nobody is killed for that. */
 	EXPECT_EQ(0, peer_tell(other, PEER_CALL, 0));
-	EXPECT_EQ(max, cg_event(self->path, "max"));
 	EXPECT_EQ(0, cg_event(self->path, "oom_kill"));
 	EXPECT_EQ(0, waitpid(peer->pid, NULL, WNOHANG));
 	EXPECT_EQ(0, waitpid(other->pid, NULL, WNOHANG));
@@ -943,14 +937,13 @@ TEST_F(cgroup, limit_gives_enomem_and_kills_nobody)
 
 /*
  * A thread walks by way of code whose headers, or whose table, are not there
- * yet: userfaultfd says when it waits for them. Meanwhile something happens.
+ * yet: the disk says when it waits for them. Meanwhile something happens.
  */
 FIXTURE(late)
 {
 	struct image image;
 	unsigned long table;
-	int uffd;
-	u8 page[PAGE];
+	struct slow_disk disk;
 	pthread_t thread;
 };
 
@@ -1060,11 +1053,12 @@ FIXTURE_VARIANT_ADD(late, table_and_a_part_of_it_is_replaced)
 
 FIXTURE_SETUP(late)
 {
-	unsigned long off = FILE_SIZE - PAGE, stall;
+	unsigned long off = FILE_SIZE - PAGE;
 	struct image *image = &self->image;
 	size_t len;
 
-	if (must_skip(_metadata, need_sframe()))
+	if (must_skip(_metadata, need_sframe()) ||
+	    must_skip(_metadata, need_slow_disk()))
 		return;
 	ASSERT_TRUE(image_make(image, 3, true));
 	self->table = image->addr + 6 * PAGE;
@@ -1074,23 +1068,19 @@ FIXTURE_SETUP(late)
 		   2 * PAGE);
 	image_phdr(&image->phdr[PH_SPARE], PT_LOAD, PF_R, off, 6 * PAGE,
 		   2 * PAGE);
+
+	/* The disk is the file. */
+	ASSERT_TRUE(slow_disk_open(&self->disk, image->file, FILE_SIZE));
+	ASSERT_EQ(image->fd, dup2(self->disk.fd, image->fd));
+	ASSERT_TRUE(slow_page_withhold(&self->disk, variant->table ? off : 0));
 	ASSERT_TRUE(image_map(image));
 	ASSERT_EQ((void *)self->table, mmap((void *)self->table, PAGE, PROT_READ,
 					    MAP_PRIVATE | MAP_FIXED, image->fd, off));
 	ASSERT_TRUE(map_over(self->table + PAGE, PAGE, PROT_READ));
-
-	off = variant->table ? off : 0;
-	stall = variant->table ? self->table : image->addr;
-	memcpy(self->page, image->file + off, PAGE);
-	ASSERT_EQ(0, fallocate(image->fd, FALLOC_FL_PUNCH_HOLE |
-			       FALLOC_FL_KEEP_SIZE, off, PAGE));
-	self->uffd = uffd_on(stall, PAGE);
-	ASSERT_LE(0, self->uffd);
 }
 
 FIXTURE_TEARDOWN(late)
 {
-	close(self->uffd);
 	image_free(&self->image);
 }
 
@@ -1109,21 +1099,13 @@ static void *late_walk(void *arg)
 TEST_F(late, answer_is_for_the_mappings_that_it_was_found_for)
 {
 	struct image *image = &self->image;
-	struct pollfd pollfd = { .fd = self->uffd, .events = POLLIN };
 	void *text = (void *)(image->addr + FILE_TEXT);
-	struct uffdio_copy copy = {
-		.src = (unsigned long)self->page,
-		.len = PAGE,
-	};
-	struct uffd_msg msg;
 	void *nr;
 
 	ASSERT_EQ(0, pthread_create(&self->thread, NULL, late_walk, image));
-	ASSERT_EQ(1, poll(&pollfd, 1, 60000));
-	ASSERT_EQ((ssize_t)sizeof(msg), read(self->uffd, &msg, sizeof(msg)));
+	ASSERT_TRUE(slow_page_is_asked_for(&self->disk));
 	EXPECT_TRUE(variant->meanwhile(image, self->table));
-	copy.dst = msg.arg.pagefault.address & -PAGE;
-	ASSERT_EQ(0, ioctl(self->uffd, UFFDIO_COPY, &copy));
+	slow_page_supply(&self->disk);
 	ASSERT_EQ(0, pthread_join(self->thread, &nr));
 	EXPECT_EQ(variant->kept ? 3 : 2, (long)nr);
 
@@ -1133,143 +1115,35 @@ TEST_F(late, answer_is_for_the_mappings_that_it_was_found_for)
 }
 
 /* ------------------------------------------------------------------------ */
-/* A file system whose pages never come					      */
+/* Pages that never come						      */
 
-/* Frames of a made-up stack, and what the server has been asked for */
+/* Frames of a made-up stack */
 struct stuck {
 	u64 stack[4];
-	int reads;
 	/* Rounds of a thread beside the one that is stuck */
 	int rounds;
 };
 
-#define FUSE_DIR	"/tmp/unwind_fuse"
-#define FUSE_FILE_SIZE	(16 * PAGE)
-
-FIXTURE(fuse)
+FIXTURE(stuck)
 {
+	struct slow_disk disk;
 	struct stuck *stuck;
-	pid_t server;
-	int fd;
 };
 
-/* Answers all but FUSE_READ: of that it only tells that it was asked. */
-static void fuse_serve(int fd, struct stuck *stuck)
+FIXTURE_SETUP(stuck)
 {
-	static union {
-		struct fuse_in_header in;
-		char bytes[FUSE_MIN_READ_BUFFER];
-	} req;
-	struct {
-		struct fuse_out_header out;
-		union {
-			struct fuse_init_out init;
-			struct fuse_entry_out entry;
-			struct fuse_attr_out attr;
-			struct fuse_open_out open;
-		};
-	} ans;
-	struct fuse_init_in *init = (void *)(&req.in + 1);
-	struct fuse_attr attr = {
-		.ino = 2, .size = FUSE_FILE_SIZE, .nlink = 1,
-		.mode = S_IFREG | 0755, .blksize = PAGE,
-	};
-
-	while (read(fd, &req, sizeof(req)) > 0) {
-		memset(&ans, 0, sizeof(ans));
-		ans.out.unique = req.in.unique;
-		ans.out.len = sizeof(ans.out);
-		switch (req.in.opcode) {
-		case FUSE_INIT:
-			ans.init.major = FUSE_KERNEL_VERSION;
-			ans.init.minor = FUSE_KERNEL_MINOR_VERSION;
-			ans.init.max_readahead = init->max_readahead;
-			ans.init.max_write = PAGE;
-			/* Else not even a page fault could be killed. */
-			ans.init.flags = FUSE_ASYNC_READ;
-			ans.out.len += sizeof(ans.init);
-			break;
-		case FUSE_LOOKUP:
-			ans.entry.nodeid = 2;
-			ans.entry.attr_valid = 1000;
-			ans.entry.entry_valid = 1000;
-			ans.entry.attr = attr;
-			ans.out.len += sizeof(ans.entry);
-			break;
-		case FUSE_GETATTR:
-			ans.attr.attr_valid = 1000;
-			ans.attr.attr = attr;
-			if (req.in.nodeid == 1)
-				ans.attr.attr.mode = S_IFDIR | 0755;
-			ans.out.len += sizeof(ans.attr);
-			break;
-		case FUSE_OPEN:
-			ans.out.len += sizeof(ans.open);
-			break;
-		case FUSE_READ:
-			set_flag(&stuck->reads, stuck->reads + 1);
-			continue;
-		case FUSE_FORGET:
-		case FUSE_BATCH_FORGET:
-		case FUSE_INTERRUPT:
-			continue;
-		default:
-			ans.out.error = -EOPNOTSUPP;
-			break;
-		}
-		if (write(fd, &ans, ans.out.len) < 0)
-			_exit(1);
-	}
-	_exit(0);
-}
-
-static const char *need_fuse(void)
-{
-	if (need_sframe())
-		return need_sframe();
-	if (access("/dev/fuse", R_OK | W_OK))
-		return "needs /dev/fuse (CONFIG_FUSE_FS)";
-	return NULL;
-}
-
-FIXTURE_SETUP(fuse)
-{
-	char options[96];
-	int dev;
-
-	self->fd = -1;
-	self->server = 0;
-	if (must_skip(_metadata, need_fuse()))
+	if (must_skip(_metadata, need_sframe()) ||
+	    must_skip(_metadata, need_slow_disk()))
 		return;
 	self->stuck = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
 			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, self->stuck);
-	dev = open("/dev/fuse", O_RDWR);
-	ASSERT_LE(0, dev);
-	mkdir(FUSE_DIR, 0755);
-	snprintf(options, sizeof(options),
-		 "fd=%d,rootmode=40000,user_id=0,group_id=0", dev);
-	ASSERT_EQ(0, mount("unwind_test", FUSE_DIR, "fuse", 0, options));
-	self->server = fork();
-	if (!self->server)
-		fuse_serve(dev, self->stuck);
-	close(dev);
-	self->fd = open(FUSE_DIR "/file", O_RDONLY);
-	ASSERT_LE(0, self->fd);
+	ASSERT_TRUE(slow_disk_open(&self->disk, build.mem, 2 * PAGE));
+	ASSERT_TRUE(slow_page_withhold(&self->disk, 0));
 }
 
-FIXTURE_TEARDOWN(fuse)
+FIXTURE_TEARDOWN(stuck)
 {
-	int status;
-
-	if (!self->server)
-		return;
-	/* Without its server the connection ends, and with it all requests. */
-	kill(self->server, SIGKILL);
-	waitpid(self->server, &status, 0);
-	close(self->fd);
-	umount2(FUSE_DIR, MNT_DETACH);
-	rmdir(FUSE_DIR);
 }
 
 static void *map_and_unmap(void *arg)
@@ -1287,23 +1161,22 @@ static void *map_and_unmap(void *arg)
 /* What is to wait for a page for ever; returns if it does not. */
 typedef void (*stick_t)(struct stuck *stuck, int fd);
 
-/* A return address in code whose file is the FUSE one's */
+/* A return address in code whose ELF headers are slow */
 static void stick_in_discovery(struct stuck *stuck, int fd)
 {
-	u8 *mem = mmap(NULL, FUSE_FILE_SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE,
-		       fd, 0);
+	u8 *mem = mmap(NULL, 2 * PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 
 	if (mem == MAP_FAILED || !stack_ring_open())
 		_exit(1);
 	stuck->stack[0] = 0;
-	stuck->stack[1] = (unsigned long)mem + FUSE_FILE_SIZE - PAGE;
+	stuck->stack[1] = (unsigned long)mem + PAGE;
 	up_enable(&stack_ring);
 	framed_syscall(SYS_getppid, 0, 0, 0, stuck->stack, stuck->stack);
 }
 
 static void stick_in_prctl(struct stuck *stuck, int fd)
 {
-	u8 *mem = mmap(NULL, FUSE_FILE_SIZE, PROT_READ, MAP_PRIVATE, fd, 0);
+	u8 *mem = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, fd, 0);
 	u8 *code = map_anon(0, PAGE, PROT_CODE, 0);
 
 	if (mem == MAP_FAILED || code == MAP_FAILED)
@@ -1316,7 +1189,8 @@ static void stick_in_prctl(struct stuck *stuck, int fd)
  * The task waits, others of its process map and unmap meanwhile, and it can be
  * killed. Returns 0, or what was wrong.
  */
-static int stuck_can_be_killed(stick_t stick, struct stuck *stuck, int fd)
+static int stuck_can_be_killed(stick_t stick, struct stuck *stuck,
+			       struct slow_disk *disk)
 {
 	int status, i, rounds;
 	pthread_t thread;
@@ -1326,15 +1200,10 @@ static int stuck_can_be_killed(stick_t stick, struct stuck *stuck, int fd)
 	if (!pid) {
 		if (pthread_create(&thread, NULL, map_and_unmap, stuck))
 			_exit(2);
-		stick(stuck, fd);
+		stick(stuck, disk->fd);
 		_exit(3);
 	}
-	for (i = 0; i < 600 && !get_flag(&stuck->reads); i++) {
-		if (waitpid(pid, &status, WNOHANG) == pid)
-			return 1000 + WEXITSTATUS(status);
-		usleep(50000);
-	}
-	if (!get_flag(&stuck->reads))
+	if (!slow_page_is_asked_for(disk))
 		return 1;
 	rounds = get_flag(&stuck->rounds);
 	for (i = 0; i < 600 && get_flag(&stuck->rounds) < rounds + 10; i++)
@@ -1352,15 +1221,16 @@ static int stuck_can_be_killed(stick_t stick, struct stuck *stuck, int fd)
 	return WIFSIGNALED(status) ? 0 : 4;
 }
 
-TEST_F(fuse, search_that_waits_for_elf_headers_can_be_killed)
+TEST_F(stuck, search_that_waits_for_elf_headers_can_be_killed)
 {
 	EXPECT_EQ(0, stuck_can_be_killed(stick_in_discovery, self->stuck,
-					 self->fd));
+					 &self->disk));
 }
 
-TEST_F(fuse, prctl_that_waits_for_the_table_can_be_killed)
+TEST_F(stuck, prctl_that_waits_for_the_table_can_be_killed)
 {
-	EXPECT_EQ(0, stuck_can_be_killed(stick_in_prctl, self->stuck, self->fd));
+	EXPECT_EQ(0, stuck_can_be_killed(stick_in_prctl, self->stuck,
+					 &self->disk));
 }
 
 /* ------------------------------------------------------------------------ */

@@ -2,11 +2,11 @@
 /*
  * SFrame tables whose pages are missing, late or changing.
  */
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 
 #include "sframe_code.h"
+#include "slow_page.h"
 #include "unwind_harness.h"
 
 FIXTURE(slow)
@@ -99,49 +99,33 @@ TEST_F(slow, address_that_is_no_code_costs_no_lock)
 	trace_clear();
 }
 
-/* The child's walk waits for its table until it is killed. */
-static int stuck_child(struct area *a, int report)
-{
-	struct pollfd pollfd;
-	uint64_t ips[MAX_IPS];
-	pid_t pid;
-
-	if (area_add(a))
-		return 10;
-	pollfd.fd = uffd_on(a->table, PAGE);
-	pollfd.events = POLLIN;
-	if (pollfd.fd < 0)
-		return 12;
-	if (madvise((void *)a->table, PAGE, MADV_DONTNEED))
-		return 13;
-
-	/* A thread of this process tells that the fault is there. */
-	pid = fork();
-	if (!pid) {
-		char c = poll(&pollfd, 1, 10000) == 1 ? 'f' : 't';
-
-		write(report, &c, 1);
-		_exit(0);
-	}
-	stack_of((void *)a->code.top, ips);
-	return 0;
-}
-
+/* The table was there when it was added, and is read again for the walk. */
 TEST_F(slow, walk_that_waits_for_its_table_can_be_killed)
 {
+	struct slow_disk disk;
+	uint64_t ips[MAX_IPS];
 	struct area area;
-	int pipefd[2], status, i;
+	int status, i;
+	void *table;
 	pid_t pid;
-	char c = 0;
 
-	/* Of anonymous memory, which userfaultfd can withhold */
+	if (must_skip(_metadata, need_slow_disk()))
+		return;
 	ASSERT_TRUE(area_make(&area, 3, true, true));
-	ASSERT_EQ(0, pipe(pipefd));
+	table = (void *)area.table;
+	ASSERT_TRUE(slow_disk_open(&disk, build.mem, PAGE));
+	ASSERT_EQ(table, mmap(table, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED,
+			      disk.fd, 0));
+	ASSERT_EQ(0, area_add(&area));
+	ASSERT_EQ(0, madvise(table, PAGE, MADV_DONTNEED));
+	ASSERT_TRUE(slow_page_withhold(&disk, 0));
+
 	pid = fork();
-	if (!pid)
-		_exit(stuck_child(&area, pipefd[1]));
-	ASSERT_EQ(1, read(pipefd[0], &c, 1));
-	EXPECT_EQ('f', c);
+	if (!pid) {
+		stack_of((void *)area.code.top, ips);
+		_exit(0);
+	}
+	ASSERT_TRUE(slow_page_is_asked_for(&disk));
 	usleep(100000);
 	/* It does not come back by itself. */
 	EXPECT_EQ(0, waitpid(pid, &status, WNOHANG));
@@ -151,8 +135,6 @@ TEST_F(slow, walk_that_waits_for_its_table_can_be_killed)
 	ASSERT_LT(i, 100);
 	EXPECT_TRUE(WIFSIGNALED(status));
 	munmap(area.mem, AREA_SIZE);
-	close(pipefd[0]);
-	close(pipefd[1]);
 }
 
 /* A thread writes nonsense into a table while it is used. */

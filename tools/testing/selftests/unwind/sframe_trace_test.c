@@ -104,9 +104,11 @@ TEST(end_of_a_walk_has_its_reason)
 	ASSERT_NE(MAP_FAILED, (void *)words);
 	ASSERT_EQ(0, munmap((u8 *)words + PAGE, PAGE));
 
-	words[1] = ra;
+	words[1] = getauxval(AT_ENTRY) + 1;
 	EXPECT_EQ(2, count_reason(words, 2, "fp=1 entry=0 signal=0 last="));
 	EXPECT_EQ(2, count_reason(words, 2, " end=end"));
+	words[1] = ra;
+	EXPECT_EQ(2, count_reason(words, 2, " end=no frame"));
 	/* Below the stack pointer, and not aligned */
 	words[0] = (u64)words;
 	EXPECT_EQ(2, count_reason(words, 2, " end=corrupt"));
@@ -135,8 +137,8 @@ TEST(end_of_a_walk_has_its_reason)
 	munmap(words, PAGE);
 }
 
-/* That is how a thread begins. The first frame has a table, its caller has none. */
-TEST(frame_pointer_of_0_after_a_frame_by_a_table_is_the_end)
+/* The first frame has a table, its caller has none: nothing says that it is outermost. */
+TEST(frame_pointer_of_0_after_a_frame_by_a_table_is_no_end)
 {
 	unsigned long ip = (unsigned long)framed_ip_syscall;
 	u64 words[4] = { 0, (u64)call_code_ip };
@@ -153,7 +155,7 @@ TEST(frame_pointer_of_0_after_a_frame_by_a_table_is_the_end)
 	memcpy((void *)area.table, build.mem, sframe_build_finish(&build));
 	ASSERT_EQ(0, add_table(area.table, area.table_end, ip - 2, ip + 2));
 	EXPECT_EQ(2, count_reason(words, 2, "sframe=1 fp=0 "));
-	EXPECT_EQ(2, count_reason(words, 2, " end=end"));
+	EXPECT_EQ(2, count_reason(words, 2, " end=no frame"));
 	remove_table(area.table);
 	munmap(area.mem, AREA_SIZE);
 	trace_clear();

@@ -72,15 +72,11 @@ FIXTURE_TEARDOWN(dev)
 
 static struct unwind_table_attach attach_arg(struct _test_data_dev *self)
 {
-	return (struct unwind_table_attach){
-		.size = sizeof(struct unwind_table_attach),
-		.table = self->nr,
-		.pidfd = self->pidfd,
-		.address = (unsigned long)self->file.mem,
-		.file_size = self->file.st.st_size,
-		.mtime_sec = self->file.st.st_mtim.tv_sec,
-		.mtime_nsec = self->file.st.st_mtim.tv_nsec,
-	};
+	struct unwind_table_attach arg;
+
+	arg = attach_arg_of(self->nr, self->file.mem, &self->file);
+	arg.pidfd = self->pidfd;
+	return arg;
 }
 
 static int make_arg(int fd, void *arg)
@@ -103,6 +99,9 @@ TEST_F(dev, tables_have_numbers_of_their_own)
 	EXPECT_EQ(0, dev_drop(self->fd, second));
 	EXPECT_EQ(-ENOENT, dev_drop(self->fd, second));
 	EXPECT_EQ(1, dev_info(self->fd, "tables"));
+	/* Who still has an old number does not mean what came later. */
+	EXPECT_EQ(3, dev_make(self->fd, self->data, self->len));
+	EXPECT_EQ(0, dev_drop(self->fd, 3));
 	EXPECT_EQ(0, file_attach(self->fd, self->nr, &self->file));
 	EXPECT_TRUE(walks_plain(self->file.mem, 0));
 }
@@ -281,10 +280,7 @@ TEST_F(dev, attach_refuses_arguments_that_make_no_sense)
 	struct unwind_table_attach arg = attach_arg(self), bad;
 
 	bad = arg;
-	bad.flags = 1;
-	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
-	bad = arg;
-	bad.reserved = 1;
+	bad.flags |= 2;
 	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
 	bad = arg;
 	bad.mtime_nsec = 1000000000;
@@ -292,14 +288,38 @@ TEST_F(dev, attach_refuses_arguments_that_make_no_sense)
 	bad = arg;
 	bad.offset = PAGE;
 	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	/* A file is named in one way. */
+	bad = arg;
+	bad.flags = 0;
+	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	bad = arg;
+	bad.dev_major = 1;
+	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	bad = arg;
+	bad.dev_minor = 1;
+	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	bad = arg;
+	bad.ino = 1;
+	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	bad = arg;
+	bad.ino_generation = 1;
+	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
 	/* What belongs to files, with a range of memory */
 	bad = arg;
 	bad.len = PAGE;
+	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	bad.flags = 0;
+	bad.file = 0;
 	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
 	bad.file_size = 0;
 	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
 	bad.mtime_sec = 0;
 	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	/* ... or with the vDSO */
+	bad = arg;
+	bad.address = getauxval(AT_SYSINFO_EHDR);
+	if (bad.address)
+		EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
 	EXPECT_EQ(-EFAULT, ioctl(self->fd, UNWIND_TABLE_ATTACH, 8UL) ? -errno : 0);
 	EXPECT_EQ(0, dev_info(self->fd, "attached"));
 	EXPECT_EQ(0, dev_attach(self->fd, &arg));
@@ -396,6 +416,74 @@ TEST_F(dev, attach_wants_a_process)
 	}
 }
 
+static void *sleeps_for_good(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+/* The first thread of a process exits before the other. Does not return. */
+static void exits_in_the_first_thread(void)
+{
+	pthread_t thread;
+
+	alarm(60);
+	if (!pthread_create(&thread, NULL, sleeps_for_good, NULL))
+		syscall(SYS_exit, 0);
+	_exit(1);
+}
+
+TEST_F(dev, attach_takes_a_process_whose_main_thread_has_exited)
+{
+	struct unwind_table_attach arg = attach_arg(self);
+	char path[32], state[256] = "";
+	pid_t pid;
+	int i;
+
+	pid = fork();
+	if (!pid)
+		exits_in_the_first_thread();
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	for (i = 0; i < 5000 && !strstr(state, ") Z"); i++) {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+		usleep(1000);
+		EXPECT_LT(0, read(fd, state, sizeof(state) - 1));
+		close(fd);
+	}
+	EXPECT_NE(NULL, strstr(state, ") Z"));
+	arg.pidfd = pidfd_of(pid);
+	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+	kill(pid, SIGKILL);
+	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+	EXPECT_EQ(-ESRCH, dev_attach(self->fd, &arg));
+	close(arg.pidfd);
+}
+
+static void *attaches_in_a_thread(void *data)
+{
+	struct _test_data_dev *self = data;
+	struct unwind_table_attach arg = attach_arg(self);
+	long ret;
+
+	/* PIDFD_THREAD */
+	arg.pidfd = syscall(SYS_pidfd_open, gettid(), O_EXCL);
+	ret = arg.pidfd < 0 ? -EIO : dev_attach(self->fd, &arg);
+	close(arg.pidfd);
+	return (void *)ret;
+}
+
+TEST_F(dev, attach_takes_a_thread)
+{
+	pthread_t thread;
+	void *ret;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, attaches_in_a_thread, self));
+	ASSERT_EQ(0, pthread_join(thread, &ret));
+	EXPECT_EQ(0, (long)ret);
+}
+
 TEST_F(dev, attach_wants_executable_code_of_a_file)
 {
 	struct unwind_table_attach arg = attach_arg(self);
@@ -421,9 +509,105 @@ TEST_F(dev, attach_wants_executable_code_of_a_file)
 	arg.address = (unsigned long)mem;
 	EXPECT_EQ(-ENOEXEC, dev_attach(self->fd, &arg));
 	munmap(mem, PAGE);
-	/* Any address of the mapping will do. */
+	/* Any address of the mapping will do. The file need not be open for reading. */
+	arg.file = open(self->file.path, O_PATH | O_CLOEXEC);
 	arg.address = (unsigned long)self->file.mem + FILE_PAGES * PAGE - 1;
 	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+	close(arg.file);
+}
+
+/* Another file that cannot be told from one by size and time */
+static bool make_double(const struct code_file *of, const char *name,
+			struct code_file *f)
+{
+	struct timespec times[2] = { of->st.st_mtim, of->st.st_mtim };
+
+	if (!file_make(f, test_path(name), 0x90) || futimens(f->fd, times) ||
+	    fstat(f->fd, &f->st))
+		return false;
+	return f->st.st_size == of->st.st_size &&
+	       !memcmp(&f->st.st_mtim, &of->st.st_mtim, sizeof(of->st.st_mtim));
+}
+
+/*
+ * What is read is the file of a process that has its own rules in it; then there is
+ * a file that others run in its place.
+ */
+TEST_F(dev, file_that_took_the_place_of_the_one_that_was_read)
+{
+	struct unwind_table_attach arg = attach_arg(self);
+	struct code_file victim;
+
+	ASSERT_TRUE(make_double(&self->file, "victim", &victim));
+	ASSERT_TRUE(file_map_at(victim.path, (unsigned long)self->file.mem, 0,
+				FILE_PAGES * PAGE));
+	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &arg));
+	EXPECT_TRUE(walks_by_fp(victim.mem));
+	arg.file = -1;
+	EXPECT_EQ(-EBADF, dev_attach(self->fd, &arg));
+	arg.file = self->fd;
+	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &arg));
+	arg.file = victim.fd;
+	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+	file_end(&victim);
+}
+
+/* What a PERF_RECORD_MMAP2 says from the address on */
+struct mmap2 {
+	u64 addr, len, pgoff;
+	u32 maj, min;
+	u64 ino, ino_generation;
+};
+
+/* Map the file once more, and take down what perf says of that. */
+static bool map_with_perf(struct code_file *f, struct mmap2 *mmap2)
+{
+	struct perf_event_attr attr;
+	struct up_ring ring = { };
+	struct up_rec *rec;
+
+	up_attr_init(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, 0);
+	attr.mmap = 1;
+	attr.mmap2 = 1;
+	if (up_open(&ring, &attr, 0, -1, -1) || up_enable(&ring) || !file_map(f))
+		return false;
+	up_drain(&ring);
+	rec = up_nth(&ring, PERF_RECORD_MMAP2, 0);
+	if (rec)
+		memcpy(mmap2, (u32 *)rec->body + 2, sizeof(*mmap2));
+	up_close(&ring);
+	return rec && mmap2->addr == (unsigned long)f->mem;
+}
+
+TEST_F(dev, file_that_perf_names)
+{
+	struct unwind_table_attach arg = attach_arg(self), bad;
+	struct code_file f = self->file;
+	struct mmap2 mmap2;
+
+	ASSERT_TRUE(map_with_perf(&f, &mmap2));
+	arg.flags = 0;
+	arg.file = 0;
+	arg.dev_major = mmap2.maj;
+	arg.dev_minor = mmap2.min;
+	arg.ino = mmap2.ino;
+	arg.ino_generation = mmap2.ino_generation;
+	bad = arg;
+	bad.dev_major++;
+	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
+	bad = arg;
+	bad.dev_minor ^= 1;
+	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
+	bad = arg;
+	bad.ino++;
+	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
+	bad.ino = arg.ino + (1ULL << 32);
+	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
+	bad = arg;
+	bad.ino_generation++;
+	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
+	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+	file_unmap(&f);
 }
 
 TEST_F(dev, attach_wants_the_file_that_the_table_is_for)
@@ -474,28 +658,72 @@ TEST_F(dev, file_with_a_writable_mapping_is_open_for_writing)
 	EXPECT_EQ(0, dev_attach(self->fd, &arg));
 }
 
-/* A file that is in no directory can be written to by its descriptor. */
-TEST_F(dev, memfd_that_is_open_for_writing)
+/* A change just now might not show. */
+TEST_F(dev, file_that_was_changed_just_now)
 {
-	int fd = memfd_create("table", MFD_CLOEXEC);
-	struct unwind_table_attach arg = attach_arg(self);
-	struct stat st;
-	void *mem, *rw;
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
+	struct unwind_table_attach arg;
+	struct code_file *f = &self->file;
+	int i, refused = 0;
 
-	ASSERT_EQ(0, ftruncate(fd, PAGE));
-	ASSERT_EQ(0, fstat(fd, &st));
-	mem = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
-	ASSERT_NE(MAP_FAILED, mem);
-	rw = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	ASSERT_NE(MAP_FAILED, rw);
-	arg.address = (unsigned long)mem;
-	arg.file_size = st.st_size;
-	arg.mtime_sec = st.st_mtim.tv_sec;
-	arg.mtime_nsec = st.st_mtim.tv_nsec;
+	/* In the same tick of the clock, unless that goes on in between */
+	for (i = 0; i < 100; i++) {
+		ASSERT_EQ(0, utimensat(AT_FDCWD, f->path, NULL, 0));
+		ASSERT_EQ(0, fstat(f->fd, &f->st));
+		arg = attach_arg(self);
+		if (dev_attach(self->fd, &arg) == -ETXTBSY) {
+			refused++;
+			continue;
+		}
+		ASSERT_EQ(0, dev_drop(self->fd, self->nr));
+		self->nr = dev_make(self->fd, self->data, self->len);
+	}
+	EXPECT_LT(0, refused);
+	wait_for_clock(&f->st);
+	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+	ASSERT_EQ(0, dev_drop(self->fd, self->nr));
+	self->nr = dev_make(self->fd, self->data, self->len);
+
+	/* In the same second, where there is nothing finer */
+	clock_gettime(CLOCK_REALTIME, &times[1]);
+	times[1].tv_nsec = 0;
+	ASSERT_EQ(0, futimens(f->fd, times));
+	ASSERT_EQ(0, fstat(f->fd, &f->st));
+	arg = attach_arg(self);
 	EXPECT_EQ(-ETXTBSY, dev_attach(self->fd, &arg));
-	munmap(mem, PAGE);
+	times[1].tv_sec -= 10;
+	ASSERT_EQ(0, futimens(f->fd, times));
+	ASSERT_EQ(0, fstat(f->fd, &f->st));
+	arg = attach_arg(self);
+	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+}
+
+/* It is not counted as open for writing, but who has the descriptor can write. */
+TEST_F(dev, memfd_needs_to_be_sealed)
+{
+	struct code_file f = { .fd = memfd_create("table", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
+	struct unwind_table_attach arg;
+	void *rw;
+
+	ASSERT_EQ(0, ftruncate(f.fd, PAGE));
+	ASSERT_EQ(0, fstat(f.fd, &f.st));
+	wait_for_clock(&f.st);
+	f.mem = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, f.fd, 0);
+	ASSERT_NE(MAP_FAILED, (void *)f.mem);
+	arg = attach_arg_of(self->nr, f.mem, &f);
+	arg.pidfd = self->pidfd;
+	EXPECT_EQ(-ENOEXEC, dev_attach(self->fd, &arg));
+	ASSERT_EQ(0, fcntl(f.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
+	EXPECT_EQ(-ENOEXEC, dev_attach(self->fd, &arg));
+	/* Who had it mapped before can still write. */
+	rw = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, f.fd, 0);
+	ASSERT_NE(MAP_FAILED, rw);
+	ASSERT_EQ(0, fcntl(f.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
+	EXPECT_EQ(-ETXTBSY, dev_attach(self->fd, &arg));
 	munmap(rw, PAGE);
-	close(fd);
+	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+	munmap(f.mem, PAGE);
+	close(f.fd);
 }
 
 TEST_F(dev, descriptor_attaches_to_a_file_once)
@@ -658,9 +886,9 @@ static int makes_and_drops_as_nobody(struct _test_data_dev *self)
 	return nr < 0 ? -nr : -dev_drop(self->fd, nr);
 }
 
-static int attaches_own_as_nobody(struct _test_data_dev *self)
+static int attaches_own_as_nobody(struct _test_data_dev *self, u64 caps)
 {
-	if (!become_nobody(0))
+	if (!become_nobody(caps))
 		return 200;
 	return -file_attach(self->fd, self->nr, &self->file);
 }
@@ -669,30 +897,31 @@ static int attaches_to_as_nobody(struct _test_data_dev *self, pid_t pid, u64 cap
 {
 	if (!become_nobody(caps))
 		return 200;
-	return -attach_as(self->fd, self->nr, pid, self->file.mem, &self->file.st);
+	return -attach_as(self->fd, self->nr, pid, self->file.mem, &self->file);
 }
 
 TEST_F(dev, descriptor_is_used_with_the_rights_of_its_opener)
 {
 	ASSERT_EQ(0, chmod(test_dir(), 0755));
 	EXPECT_EQ(0, IN_CHILD(makes_and_drops_as_nobody(self)));
-	EXPECT_EQ(0, IN_CHILD(attaches_own_as_nobody(self)));
-	EXPECT_EQ(1, dev_info(self->fd, "attached"));
 }
 
-/* Whom the caller may look into is another question. */
-TEST_F(dev, attaching_takes_ptrace_access_or_cap_perfmon)
+/* But what others have mapped is a matter of the caller. */
+TEST_F(dev, attaching_takes_cap_perfmon_and_ptrace_access)
 {
+	u64 perfmon = CAP(CAP_PERFMON), ptrace = CAP(CAP_SYS_PTRACE);
 	pid_t me = getpid();
 
-	EXPECT_EQ(EACCES, IN_CHILD(attaches_to_as_nobody(self, me, 0)));
-	EXPECT_EQ(EACCES, IN_CHILD(attaches_to_as_nobody(self, me, CAP(CAP_BPF))));
+	EXPECT_EQ(EPERM, IN_CHILD(attaches_own_as_nobody(self, 0)));
+	EXPECT_EQ(EPERM, IN_CHILD(attaches_to_as_nobody(self, me, 0)));
+	EXPECT_EQ(EPERM, IN_CHILD(attaches_to_as_nobody(self, me, ptrace)));
+	EXPECT_EQ(EACCES, IN_CHILD(attaches_to_as_nobody(self, me, perfmon)));
 	EXPECT_EQ(0, dev_info(self->fd, "attached"));
-	EXPECT_EQ(0, IN_CHILD(attaches_to_as_nobody(self, me, CAP(CAP_PERFMON))));
+	EXPECT_EQ(0, IN_CHILD(attaches_to_as_nobody(self, me, perfmon | ptrace)));
 	ASSERT_EQ(1, dev_info(self->fd, "attached"));
 	ASSERT_EQ(0, dev_drop(self->fd, self->nr));
 	self->nr = dev_make(self->fd, self->data, self->len);
-	EXPECT_EQ(0, IN_CHILD(attaches_to_as_nobody(self, me, CAP(CAP_SYS_PTRACE))));
+	EXPECT_EQ(0, IN_CHILD(attaches_own_as_nobody(self, perfmon)));
 	EXPECT_EQ(1, dev_info(self->fd, "attached"));
 }
 
@@ -749,7 +978,7 @@ static int child_sends(struct _test_data_dev *self, int sock)
 	int fd = dev_open(), nr;
 
 	nr = dev_make(fd, self->data, self->len);
-	if (nr < 0 || attach_as(fd, nr, getppid(), self->file.mem, &self->file.st))
+	if (nr < 0 || attach_as(fd, nr, getppid(), self->file.mem, &self->file))
 		return 1;
 	return send_fd(sock, fd) ? 2 : 0;
 }
@@ -881,7 +1110,8 @@ TEST_F(dev, sysctl_limits_all_tables_together)
 
 	ASSERT_LT(0, old);
 	all = dev_info(self->fd, "all_bytes");
-	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, all / 1024 + 1 + 500));
+	/* Two, and the copy from which the second one is made */
+	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, all / 1024 + 1 + 700));
 	nr = dev_make(self->fd, self->data, len);
 	EXPECT_LT(0, nr);
 	EXPECT_LT(0, dev_make(other, self->data, len));
@@ -896,6 +1126,54 @@ TEST_F(dev, sysctl_limits_all_tables_together)
 	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, old));
 	EXPECT_LT(0, dev_make(self->fd, self->data, len));
 	close(other);
+}
+
+struct slow_make {
+	int fd;
+	void *data;
+	size_t len;
+	int ret;
+};
+
+static void *makes_slowly(void *data)
+{
+	struct slow_make *m = data;
+
+	m->ret = dev_make(m->fd, m->data, m->len);
+	return NULL;
+}
+
+/* Each thread may have a copy of a table that it hands in. */
+TEST_F(dev, sysctl_limits_copies_that_are_not_tables_yet)
+{
+	long long old = up_read_number(SYSCTL_MAX_KB), all = dev_info(self->fd, "all_bytes");
+	size_t len = large_table(self, 200), room = (len + PAGE - 1) & -PAGE;
+	struct slow_make slow = { .fd = self->fd, .len = len };
+	struct uffdio_copy copy = { .src = (unsigned long)self->data, .len = room };
+	pthread_t thread;
+	int uffd, i;
+
+	slow.data = map_anon(0, room, PROT_READ | PROT_WRITE, 0);
+	uffd = uffd_on((unsigned long)slow.data, room, UFFDIO_REGISTER_MODE_MISSING, 0);
+	if (uffd < 0)
+		SKIP(return, "needs userfaultfd (CONFIG_USERFAULTFD)");
+	ASSERT_EQ(0, pthread_create(&thread, NULL, makes_slowly, &slow));
+	for (i = 0; i < 5000 && dev_info(self->fd, "all_bytes") == all; i++)
+		usleep(1000);
+	EXPECT_EQ(len, dev_info(self->fd, "all_bytes") - all);
+
+	/* There is room for one more table, and none for its copy. */
+	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, all / 1024 + 1 + 500));
+	EXPECT_EQ(-ENOSPC, dev_make(self->fd, self->data, len));
+	copy.dst = (unsigned long)slow.data;
+	EXPECT_EQ(0, ioctl(uffd, UFFDIO_COPY, &copy));
+	EXPECT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_LT(0, slow.ret);
+	EXPECT_EQ(0, dev_drop(self->fd, slow.ret));
+	EXPECT_EQ(all, dev_info(self->fd, "all_bytes"));
+	up_write_number(SYSCTL_MAX_KB, old);
+	munmap(slow.data, room);
+	close(uffd);
 }
 
 TEST_F(dev, number_of_tables_of_a_descriptor_is_limited)

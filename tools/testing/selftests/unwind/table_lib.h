@@ -87,6 +87,7 @@ int pidfd_of(pid_t pid);
 
 struct code_file {
 	char path[128];
+	int fd;
 	struct stat st;
 	u8 *mem;
 };
@@ -102,7 +103,10 @@ void code_fill(u8 *mem, u8 mark);
 const char *test_dir(void);
 const char *test_path(const char *name);
 
-int attach_as(int fd, int nr, pid_t pid, const void *addr, const struct stat *st);
+void wait_for_clock(const struct stat *st);
+struct unwind_table_attach attach_arg_of(int nr, const void *addr,
+					 const struct code_file *f);
+int attach_as(int fd, int nr, pid_t pid, const void *addr, const struct code_file *f);
 int file_attach(int fd, int nr, const struct code_file *f);
 int memory_attach(int fd, int nr, pid_t pid, const void *addr, size_t len, u64 offset);
 int file_use(int fd, const struct table *t, const struct code_file *f);

@@ -162,7 +162,7 @@ static pid_t holder(struct _test_data_life *self, unsigned int n)
 		plain_table(self->table, n);
 		nr = dev_make_table(fd, self->table);
 		if (nr < 0 || attach_as(fd, nr, getppid(), self->file.mem,
-					&self->file.st))
+					&self->file))
 			_exit(1);
 		if (write(ready[1], "x", 1) == 1)
 			pause();
@@ -235,7 +235,7 @@ TEST_F(life, all_mappings_of_a_file_have_its_table)
 	/* It is not that of the mapping it was attached by. */
 	file_unmap(&self->file);
 	EXPECT_TRUE(warm(second.mem, 0));
-	self->file.mem = second.mem;
+	self->file = second;
 	munmap(third.mem, FILE_PAGES * PAGE);
 }
 
@@ -250,7 +250,10 @@ static u8 *map_once_more(const struct code_file *file, u8 *mem)
 	if (mem)
 		return file_map_at(f.path, (unsigned long)mem, 0, FILE_PAGES * PAGE) ?
 		       mem : NULL;
-	return file_map(&f) ? f.mem : NULL;
+	if (!file_map(&f))
+		return NULL;
+	close(f.fd);
+	return f.mem;
 }
 
 TEST_F(life, mappings_that_come_and_go_in_any_order_are_told_apart)
@@ -375,6 +378,35 @@ TEST_F(life, changed_file_has_no_table_where_it_is_mapped_anew)
 	}
 }
 
+/* Code that a process may have changed for itself is not that of the file. */
+TEST_F(life, private_mapping_has_no_table_while_it_can_be_written)
+{
+	struct code_file *f = &self->file;
+
+	ASSERT_EQ(0, mprotect(f->mem, FILE_PAGES * PAGE, PROT_CODE | PROT_WRITE));
+	EXPECT_EQ(-ETXTBSY, file_attach(self->fd, self->nr, f));
+	ASSERT_EQ(0, mprotect(f->mem, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC));
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_EQ(0, mprotect(f->mem, FILE_PAGES * PAGE, PROT_CODE | PROT_WRITE));
+	EXPECT_TRUE(walks_by_fp(f->mem));
+	EXPECT_TRUE(walks_by_fp(f->mem));
+	ASSERT_EQ(0, mprotect(f->mem, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC));
+	EXPECT_TRUE(warm(f->mem, 0));
+}
+
+/* Debuggers write to memory that is not writable. */
+TEST_F(life, breakpoint_takes_no_table_away)
+{
+	struct code_file *f = &self->file;
+	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	EXPECT_TRUE(warm(f->mem, 0));
+	EXPECT_EQ(1, pwrite(mem, "\xcc", 1, (unsigned long)f->mem + PLAIN_CALLER));
+	EXPECT_TRUE(warm(f->mem, 0));
+	close(mem);
+}
+
 /* As package managers do it */
 TEST_F(life, file_that_replaces_another_has_no_table)
 {
@@ -392,6 +424,7 @@ TEST_F(life, file_that_replaces_another_has_no_table)
 	file_unmap(f);
 	EXPECT_EQ(0, dev_info(self->fd, "attached"));
 	f->mem = new.mem;
+	f->fd = new.fd;
 	EXPECT_TRUE(walks_by_fp(new.mem));
 }
 
@@ -465,82 +498,134 @@ TEST_F(life, file_system_is_unmounted_while_a_table_is_attached)
 TEST_F(life, inode_that_was_evicted_has_no_table_when_it_comes_back)
 {
 	static const char target[] = "/usr/bin/true";
-	struct stat st;
-	int fd, i;
-	void *mem;
+	struct code_file f;
+	int i;
 
-	fd = open(target, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st))
+	snprintf(f.path, sizeof(f.path), "%s", target);
+	if (!file_map(&f))
 		SKIP(return, "needs /usr/bin/true");
-	mem = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-	ASSERT_NE(MAP_FAILED, mem);
-	ASSERT_EQ(0, attach_as(self->fd, self->nr, getpid(), mem, &st));
-	close(fd);
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &f));
 	ASSERT_EQ(0, write_file("/proc/sys/vm/drop_caches", "2"));
 	EXPECT_EQ(1, dev_info(self->fd, "attached"));
-	munmap(mem, PAGE);
+	file_unmap(&f);
 	for (i = 0; i < 10 && dev_info(self->fd, "attached"); i++)
 		write_file("/proc/sys/vm/drop_caches", "2");
 	if (dev_info(self->fd, "attached"))
 		SKIP(return, "this file system keeps its inodes");
 
-	fd = open(target, O_RDONLY | O_CLOEXEC);
-	mem = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-	ASSERT_NE(MAP_FAILED, mem);
-	EXPECT_EQ(0, attach_as(self->fd, self->nr, getpid(), mem, &st));
+	ASSERT_TRUE(file_map(&f));
+	EXPECT_EQ(0, file_attach(self->fd, self->nr, &f));
 	EXPECT_EQ(1, dev_info(self->fd, "attached"));
-	close(fd);
-	munmap(mem, PAGE);
+	file_unmap(&f);
+}
+
+/* An overlay over a directory with a file, in a file system of their own */
+struct overlay {
+	char dir[80];
+	char merged[96];
+	struct code_file lower;
+};
+
+static void overlay_end(struct overlay *o)
+{
+	file_unmap(&o->lower);
+	umount2(o->merged, MNT_DETACH);
+	umount2(o->dir, MNT_DETACH);
+	rmdir(o->dir);
+}
+
+static bool overlay_make(struct overlay *o, const char *more)
+{
+	static const char * const dirs[] = { "l", "u", "w", "m" };
+	char options[400], path[96];
+	unsigned int i;
+
+	snprintf(o->dir, sizeof(o->dir), "%s/ovl", test_dir());
+	if (mkdir(o->dir, 0755) || mount("none", o->dir, "tmpfs", 0, NULL))
+		return false;
+	for (i = 0; i < ARRAY_SIZE(dirs); i++) {
+		snprintf(o->merged, sizeof(o->merged), "%s/%s", o->dir, dirs[i]);
+		if (mkdir(o->merged, 0755))
+			return false;
+	}
+	snprintf(path, sizeof(path), "%s/l/file", o->dir);
+	snprintf(options, sizeof(options),
+		 "lowerdir=%s/l,upperdir=%s/u,workdir=%s/w%s", o->dir, o->dir, o->dir,
+		 more);
+	if (!file_make(&o->lower, path, 0xcc))
+		return false;
+	if (!mount("none", o->merged, "overlay", 0, options))
+		return true;
+	overlay_end(o);
+	return false;
+}
+
+/* The file, as the overlay shows it */
+static bool overlay_map(const struct overlay *o, struct code_file *f)
+{
+	snprintf(f->path, sizeof(f->path), "%s/file", o->merged);
+	return file_map(f);
 }
 
 /* The inode is the one below; a file that is copied up is another one. */
 TEST_F(life, file_of_an_overlay_has_the_table_of_the_file_below)
 {
-	struct code_file f, lower;
-	char dir[80], options[320], path[96], lower_path[96];
-	static const char * const dirs[] = { "l", "u", "w", "m" };
-	unsigned int i;
+	struct code_file f, up;
+	struct overlay o;
 	int fd;
 
-	snprintf(dir, sizeof(dir), "%s/ovl", test_dir());
-	ASSERT_EQ(0, mkdir(dir, 0755));
-	ASSERT_EQ(0, mount("none", dir, "tmpfs", 0, NULL));
-	for (i = 0; i < ARRAY_SIZE(dirs); i++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, dirs[i]);
-		ASSERT_EQ(0, mkdir(path, 0755));
-	}
-	snprintf(options, sizeof(options), "lowerdir=%s/l,upperdir=%s/u,workdir=%s/w",
-		 dir, dir, dir);
-	snprintf(lower_path, sizeof(lower_path), "%s/l/file", dir);
-	snprintf(f.path, sizeof(f.path), "%s/m/file", dir);
-	ASSERT_TRUE(file_make(&lower, lower_path, 0xcc));
-	if (mount("none", path, "overlay", 0, options)) {
-		file_end(&lower);
-		umount2(dir, MNT_DETACH);
-		rmdir(dir);
+	if (!overlay_make(&o, ""))
 		SKIP(return, "needs overlayfs (CONFIG_OVERLAY_FS)");
-	}
-	EXPECT_TRUE(file_map(&f));
+	EXPECT_TRUE(overlay_map(&o, &f));
 	/* Attached by way of the overlay */
 	EXPECT_EQ(0, file_attach(self->fd, self->nr, &f));
 	EXPECT_TRUE(warm(f.mem, 0));
-	EXPECT_TRUE(warm(lower.mem, 0));
-	EXPECT_EQ(-EEXIST, file_attach(self->fd, self->nr, &lower));
+	EXPECT_TRUE(warm(o.lower.mem, 0));
+	EXPECT_EQ(-EEXIST, file_attach(self->fd, self->nr, &o.lower));
+	/* The two have names of their own. */
+	fd = f.fd;
+	f.fd = o.lower.fd;
+	EXPECT_EQ(-ESTALE, file_attach(self->fd, self->nr, &f));
+	f.fd = fd;
 
 	/* Copied up */
 	usleep(20000);
 	fd = open(f.path, O_WRONLY | O_CLOEXEC);
 	EXPECT_EQ(1, pwrite(fd, "\x90", 1, 0));
 	close(fd);
+	up = f;
+	EXPECT_TRUE(file_map(&up));
+	EXPECT_TRUE(walks_by_fp(up.mem));
+	EXPECT_TRUE(warm(f.mem, 0));
+	/* Who reads the file now does not read what is mapped there. */
+	up.mem = f.mem;
+	EXPECT_EQ(-ESTALE, file_attach(self->fd, self->nr, &up));
+	overlay_end(&o);
+}
+
+/*
+ * Of a file whose mode or time was changed only these are copied up. So the layers
+ * of composefs are made, too.
+ */
+TEST_F(life, file_of_an_overlay_that_has_another_time_than_its_data)
+{
+	static const struct timespec old[2] = { { 1000, 5 }, { 1000, 5 } };
+	struct code_file f;
+	struct overlay o;
+
+	if (!overlay_make(&o, ",metacopy=on"))
+		SKIP(return, "needs CONFIG_OVERLAY_FS and CONFIG_TMPFS_XATTR");
+	EXPECT_TRUE(overlay_map(&o, &f));
+	EXPECT_EQ(0, utimensat(AT_FDCWD, f.path, old, 0));
 	file_unmap(&f);
-	EXPECT_TRUE(file_map(&f));
-	EXPECT_TRUE(walks_by_fp(f.mem));
-	EXPECT_TRUE(warm(lower.mem, 0));
+	EXPECT_TRUE(overlay_map(&o, &f));
+	EXPECT_EQ(1000, f.st.st_mtim.tv_sec);
+	EXPECT_LT(1000, o.lower.st.st_mtim.tv_sec);
+	EXPECT_EQ(0, file_attach(self->fd, self->nr, &f));
+	EXPECT_TRUE(warm(f.mem, 0));
+	EXPECT_TRUE(warm(o.lower.mem, 0));
 	file_unmap(&f);
-	file_unmap(&lower);
-	umount2(path, 0);
-	umount2(dir, MNT_DETACH);
-	rmdir(dir);
+	overlay_end(&o);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -694,7 +779,7 @@ TEST_F(life, vdso_can_have_a_table)
 		u64 by_fp[] = { ips[0], ips[1], (unsigned long)f->mem + PLAIN_FP };
 
 		table_walk(&s, &trace);
-		EXPECT_TRUE(is_trace(&trace, by_fp, 3, true));
+		EXPECT_TRUE(is_trace(&trace, by_fp, 3, false));
 		ASSERT_EQ(0, attach_as(self->fd, nr, getpid(), vdso + 0x123, NULL));
 		table_walk(&s, &trace);
 		EXPECT_TRUE(is_trace(&trace, ips, 3, true));
@@ -765,7 +850,7 @@ TEST_F(life, file_in_the_place_of_a_vdso_is_a_file)
 		SKIP(return, "needs a vDSO");
 	pid = child_without_vdso(f, vdso);
 	ASSERT_LT(0, pid);
-	EXPECT_EQ(0, attach_as(self->fd, self->nr, pid, (void *)vdso, &f->st));
+	EXPECT_EQ(0, attach_as(self->fd, self->nr, pid, (void *)vdso, f));
 	EXPECT_TRUE(warm(f->mem, 0));
 	/* The table of the one that is left can still be attached. */
 	EXPECT_EQ(0, attach_as(self->fd, self->nr, getpid(), (void *)vdso, NULL));
@@ -846,11 +931,11 @@ TEST_F(life, memory_has_the_part_of_the_table_that_was_asked_for)
 	s.words[0] = ips[1];
 	ips[2] = (unsigned long)f->mem + PLAIN_FP;
 	table_walk(&s, &t);
-	EXPECT_TRUE(is_trace(&t, ips, 3, true));
+	EXPECT_TRUE(is_trace(&t, ips, 3, false));
 	ips[1] = (unsigned long)mem + 19 * PAGE + 1;
 	s.words[0] = ips[1];
 	table_walk(&s, &t);
-	EXPECT_TRUE(is_trace(&t, ips, 3, true));
+	EXPECT_TRUE(is_trace(&t, ips, 3, false));
 	/* It is still there. */
 	ips[1] = (unsigned long)mem + 17 * PAGE + PAGE;
 	s.words[0] = ips[1];
@@ -1127,8 +1212,10 @@ TEST_F(life, memory_with_an_added_sframe_table_is_taken)
 }
 
 /* A mapped file with an SFrame table that nobody can write to */
-static bool image_on_disk(struct image *image, struct stat *st)
+static bool image_on_disk(struct image *image)
 {
+	struct stat st;
+
 	u8 *copy = malloc(FILE_SIZE);
 	bool done;
 	int fd;
@@ -1143,7 +1230,19 @@ static bool image_on_disk(struct image *image, struct stat *st)
 	munmap(image->file, FILE_SIZE);
 	close(image->fd);
 	image->fd = open(test_path("image"), O_RDONLY | O_CLOEXEC);
-	return done && image_map(image) && !fstat(image->fd, st);
+	if (!done || !image_map(image) || fstat(image->fd, &st))
+		return false;
+	wait_for_clock(&st);
+	return true;
+}
+
+static int image_attach(int fd, int nr, const struct image *image)
+{
+	struct code_file f = { .fd = image->fd };
+
+	if (fstat(f.fd, &f.st))
+		return -EIO;
+	return attach_as(fd, nr, getpid(), (void *)image->code.addr, &f);
 }
 
 /* The file's own table comes before; what it does not have is looked for here. */
@@ -1154,12 +1253,11 @@ TEST_F(life, sframe_section_of_the_file_comes_before_the_table_for_it)
 	struct image image;
 	/* What comes after all functions of the text is in the table for the file. */
 	u64 words[4] = { };
-	struct stat st;
 	int nr, i;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_TRUE(image_on_disk(&image, &st));
+	ASSERT_TRUE(image_on_disk(&image));
 	EXPECT_TRUE(is_exact(&image.code));
 
 	/* All of it is unknown. */
@@ -1168,7 +1266,7 @@ TEST_F(life, sframe_section_of_the_file_comes_before_the_table_for_it)
 	table_end(t, FILE_SIZE);
 	nr = dev_make_table(self->fd, t);
 	ASSERT_LT(0, nr);
-	ASSERT_EQ(0, attach_as(self->fd, nr, getpid(), (void *)image.code.addr, &st));
+	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
 	EXPECT_TRUE(is_exact(&image.code));
 	EXPECT_TRUE(is_exact(&image.code));
 
@@ -1194,12 +1292,11 @@ TEST_F(life, sframe_section_is_not_looked_for_if_the_table_says_there_is_none)
 	struct table *t = self->table;
 	uint64_t ips[MAX_IPS];
 	struct image image;
-	struct stat st;
 	int nr;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_TRUE(image_on_disk(&image, &st));
+	ASSERT_TRUE(image_on_disk(&image));
 
 	table_start(t);
 	t->header.flags = UNWIND_TABLE_NO_SFRAME;
@@ -1207,7 +1304,7 @@ TEST_F(life, sframe_section_is_not_looked_for_if_the_table_says_there_is_none)
 	table_end(t, FILE_SIZE);
 	nr = dev_make_table(self->fd, t);
 	ASSERT_LT(0, nr);
-	ASSERT_EQ(0, attach_as(self->fd, nr, getpid(), (void *)image.code.addr, &st));
+	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
 	EXPECT_EQ(1, stack_of((void *)image.code.top, ips));
 	EXPECT_EQ(image.code.ips[0], ips[0]);
 
@@ -1220,7 +1317,7 @@ TEST_F(life, sframe_section_is_not_looked_for_if_the_table_says_there_is_none)
 	ASSERT_TRUE(image_map(&image));
 	nr = dev_make_table(self->fd, t);
 	ASSERT_LT(0, nr);
-	ASSERT_EQ(0, attach_as(self->fd, nr, getpid(), (void *)image.code.addr, &st));
+	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
 	ASSERT_TRUE(change_file(test_path("image"), TOUCH));
 	ASSERT_TRUE(image_map(&image));
 	EXPECT_TRUE(is_exact(&image.code));

@@ -85,12 +85,14 @@ static int table_of(const struct trace *t, const u8 *mem)
 	return n < PLAIN_NR && t->ips[1] == at + PLAIN_CALLER + 16 * n ? (int)n : -1;
 }
 
-/* A table for the topmost frame or two, and then none */
+/* A table for the topmost frame or two, and then none; or nothing while that changes */
 static bool is_mixed(const struct trace *t, const u8 *mem)
 {
 	unsigned long at = (unsigned long)mem;
 	struct trace start = *t;
 
+	if (t->nr == 1)
+		return t->ips[0] == at + AT_MIDDLE;
 	if (t->nr < 2 || t->nr > 4)
 		return false;
 	start.nr = 3;
@@ -108,7 +110,7 @@ static void count(struct walker *w, const struct trace *t)
 
 	if (n >= 0) {
 		w->by_table[n]++;
-	} else if (t->nr == 2 && t->outermost && t->ips[1] == at + PLAIN_FP) {
+	} else if (t->nr == 2 && !t->outermost && t->ips[1] == at + PLAIN_FP) {
 		w->by_fp++;
 	} else if (t->nr < 0) {
 		w->lost++;

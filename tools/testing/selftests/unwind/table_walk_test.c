@@ -743,6 +743,34 @@ TEST_F(walk, rbx_is_followed_without_page_faults)
 	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
 }
 
+/*
+ * A process of its own, nothing of whose code is known yet. What the kernel keeps of
+ * that takes memory, but no page fault.
+ */
+TEST_F(walk, first_walk_of_a_process_is_by_tables_at_its_exit)
+{
+	u64 ips[] = { at(self, AT_MIDDLE), at(self, AT_CALLER), at(self, AT_OUTER) };
+	int status;
+	pid_t pid;
+
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 16), rule_cfa(RSP, 32), UNKNOWN));
+	self->s.words[1] = ips[1];
+	self->s.words[5] = ips[2];
+	/* By frame pointer there would be another caller. */
+	self->s.regs[RBP] = SLOT(8);
+	self->s.words[9] = at(self, AT_CALLER_2);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		/* Its headers are looked for there. */
+		(void)__atomic_load_n((u8 *)self->file.mem, __ATOMIC_RELAXED);
+		_exit(!walk_at_exit(&self->s, &self->t) ||
+		      !is_trace(&self->t, ips, 3, true));
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
 /* ------------------------------------------------------------------------ */
 /* Ends									      */
 
@@ -755,17 +783,18 @@ TEST_F(walk, outermost_frame_is_the_topmost_one)
 	EXPECT_TRUE(FRAMES(true));
 }
 
-TEST_F(walk, return_address_of_0_is_the_end)
+/* Only the table itself says which frame is outermost. */
+TEST_F(walk, return_address_of_0_is_not_complete)
 {
 	struct unwind_table_rule rule = rule_cfa(RSP, 8);
 
 	ASSERT_TRUE(use_rules(self, rule, rule, UNKNOWN));
 	self->s.words[0] = at(self, AT_CALLER);
-	EXPECT_TRUE(FRAMES(true, AT_CALLER));
-	/* A rule that is not an ordinary one ends there, too. */
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
+	/* A rule that is not an ordinary one does not, either. */
 	rule.fp = LOC(CFA, 0, 0);
 	ASSERT_TRUE(use_rules(self, rule, rule, UNKNOWN));
-	EXPECT_TRUE(FRAMES(true, AT_CALLER));
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
 }
 
 TEST_F(walk, return_address_that_is_none_is_not_complete)
@@ -803,11 +832,11 @@ TEST_F(walk, frame_pointer_that_was_not_followed_tells_nothing)
 	/* A frame pointer of 0, then a return address of 0 */
 	self->s.words[11] = at(self, AT_CALLER);
 	self->s.words[10] = 0;
-	EXPECT_TRUE(FRAMES(true, AT_CALLER));
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
 	self->s.words[10] = SLOT(20);
 	self->s.words[20] = SLOT(30);
 	self->s.words[21] = 0;
-	EXPECT_TRUE(FRAMES(true, AT_CALLER));
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
 
 	/* A frame by the table for a file, whose rules are not about this code */
 	table_start(self->table);

@@ -267,7 +267,7 @@ const char *switch_off(struct session *s)
 		if (mod_cmd(s->fd, "req 2 task") || mod_log(s->fd, &s->log))
 			return "request failed";
 		if (log_rets(&s->log, 1, -EINVAL) > before) {
-			/* It refuses first; the hooks go a grace period later. */
+			/* It refuses first; then the hooks go. */
 			usleep(500000);
 			return "";
 		}

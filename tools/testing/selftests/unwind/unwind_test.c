@@ -300,3 +300,17 @@ bool map_code(unsigned long addr, size_t size)
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) ==
 	       (void *)start;
 }
+
+/* Memory whose pages somebody has to supply by the descriptor; -1 if there is no such */
+int uffd_on(unsigned long addr, size_t len, uint64_t mode, uint64_t features)
+{
+	struct uffdio_register reg = { .range = { addr, len }, .mode = mode };
+	struct uffdio_api api = { .api = UFFD_API, .features = features };
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (fd >= 0 && (ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &reg))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
+#include <linux/userfaultfd.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -66,5 +67,6 @@ bool cpu_has_la57(void);
 uint64_t kernel_alias(unsigned long addr);
 int uring_open(const struct io_uring_sqe *sqe);
 bool map_code(unsigned long addr, size_t size);
+int uffd_on(unsigned long addr, size_t len, uint64_t mode, uint64_t features);
 
 #endif /* _SELFTESTS_UNWIND_TEST_H */

@@ -3,10 +3,11 @@
  * The walker: which frames come out of a user stack by frame pointers, one by one,
  * however malformed it is, and whatever becomes of it during the walk.
  */
-#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/auxv.h>
 
+#include "slow_page.h"
 #include "walker.h"
 #include "unwind_harness.h"
 
@@ -34,6 +35,45 @@ TEST_F(walk, frames_of_a_plain_stack_are_found)
 	want(A(stub_plain_ip));
 	want_frames(0, 5);
 	EXPECT_TRUE(stub_is_wanted(stub_plain, build(walk.fp, 5)));
+}
+
+/* ------------------------------------------------------------------------ */
+/* The end of a stack							    */
+
+/* A walk that ends at an outermost frame, in the misc of a record */
+#define OUTERMOST	_BITUL(13)
+
+/* Two frames; the second has a frame pointer of 0, or a return address of 0 after it. */
+static bool ends_at(unsigned long ra, bool return_to_0, bool outermost)
+{
+	unsigned long second = walk.fp + 4 * W;
+	struct probe p = probe_of(stub_plain, walk.sp, walk.fp, NR_GETPPID);
+	struct up_rec *rec;
+
+	put_frame(walk.fp, second, RA(0));
+	put_frame(second, return_to_0 ? second + 4 * W : 0, ra);
+	put_frame(second + 4 * W, 0, 0);
+	want_nothing();
+	want(A(stub_plain_ip));
+	want(RA(0));
+	want(ra);
+	rec = sample(&p);
+	return is_wanted(rec) && !!(rec->misc & OUTERMOST) == outermost;
+}
+
+/* What frame pointers lead to is the outermost frame only if the program begins there. */
+TEST_F(walk, stack_is_complete_where_the_program_begins)
+{
+	unsigned long entry = getauxval(AT_ENTRY);
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		EXPECT_TRUE(ends_at(entry, i, true));
+		EXPECT_TRUE(ends_at(entry + 63, i, true));
+		EXPECT_TRUE(ends_at(entry + 64, i, false));
+		EXPECT_TRUE(ends_at(entry - 1, i, false));
+		EXPECT_TRUE(ends_at(RA(1), i, false));
+	}
 }
 
 TEST_F(walk, calls_made_for_real_are_found)
@@ -571,109 +611,58 @@ TEST_F(walk, never_touched_stack_pages_are_faulted_in)
 	close(fd);
 }
 
-/* A page whose contents come from a thread, when it is asked for */
-struct supplier {
-	int uffd;
-	unsigned long page;
-	void *data;
-	int asked;
-};
-
-static bool supplier_init(struct supplier *s, unsigned long page)
-{
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register reg = {
-		.range = { page, PAGE }, .mode = UFFDIO_REGISTER_MODE_MISSING,
-	};
-
-	memset(s, 0, sizeof(*s));
-	s->page = page;
-	s->uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
-	if (s->uffd < 0)
-		return false;
-	return !madvise((void *)page, PAGE, MADV_DONTNEED) &&
-	       !ioctl(s->uffd, UFFDIO_API, &api) &&
-	       !ioctl(s->uffd, UFFDIO_REGISTER, &reg);
-}
-
-static bool supplier_wait(struct supplier *s)
-{
-	struct uffd_msg msg;
-
-	if (read(s->uffd, &msg, sizeof(msg)) != sizeof(msg))
-		return false;
-	s->asked++;
-	return msg.event == UFFD_EVENT_PAGEFAULT &&
-	       (msg.arg.pagefault.address & ~(PAGE - 1)) == s->page;
-}
-
 static void *supply(void *data)
 {
-	struct supplier *s = data;
-	struct uffdio_copy copy = {
-		.dst = s->page, .src = A(s->data), .len = PAGE,
-	};
-
-	if (supplier_wait(s))
-		ioctl(s->uffd, UFFDIO_COPY, &copy);
+	if (slow_page_is_asked_for(data))
+		slow_page_supply(data);
 	return NULL;
 }
 
-TEST_F(walk, page_that_another_thread_supplies_is_waited_for)
+TEST_F(walk, page_that_the_kernel_reads_is_waited_for)
 {
 	unsigned long page = walk.stack + STACK_SIZE - 4 * PAGE;
 	static word contents[PAGE / sizeof(word)];
-	struct supplier s;
+	struct slow_disk disk;
 	pthread_t thread;
 	struct probe p;
 
-	if (must_skip(_metadata, need_file("/proc/sys/vm/unprivileged_userfaultfd")))
+	if (must_skip(_metadata, need_slow_disk()))
 		return;
 	contents[0] = 0;
 	contents[1] = RA(7);
 	put_frame(walk.fp, page, RA(0));
-	ASSERT_TRUE(supplier_init(&s, page));
-	s.data = contents;
+	ASSERT_TRUE(slow_page_map(&disk, (void *)page, contents));
 	want(A(stub_plain_ip));
 	want(RA(0));
 	want(RA(7));
 	p = probe_of(stub_plain, walk.sp, walk.fp, NR_GETPPID);
-	ASSERT_EQ(0, pthread_create(&thread, NULL, supply, &s));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, supply, &disk));
 	EXPECT_TRUE(sample_is_wanted(&p));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
-	EXPECT_EQ(1, s.asked);
+	EXPECT_EQ(1, disk.asked);
 }
 
 /* The walk waits for a page that never comes, until the task is killed. */
-static void *kill_when_asked(void *data)
-{
-	if (supplier_wait(data))
-		kill(getpid(), SIGKILL);
-	return NULL;
-}
-
 TEST_F(walk, walk_that_waits_for_a_page_can_be_killed)
 {
 	unsigned long page = walk.stack + STACK_SIZE - 4 * PAGE;
 	struct perf_event_attr attr;
+	struct slow_disk disk;
 	int status, go[2];
 	pid_t pid;
 
-	if (must_skip(_metadata, need_file("/proc/sys/vm/unprivileged_userfaultfd")))
+	if (must_skip(_metadata, need_slow_disk()))
 		return;
 	put_frame(walk.fp, page, RA(0));
+	ASSERT_TRUE(slow_page_map(&disk, (void *)page, NULL));
 	ASSERT_EQ(0, pipe(go));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
 		struct probe p = probe_of(stub_plain, walk.sp, walk.fp, NR_GETPPID);
-		struct supplier s;
-		pthread_t thread;
 		char c;
 
-		if (!supplier_init(&s, page) ||
-		    pthread_create(&thread, NULL, kill_when_asked, &s) ||
-		    read(go[0], &c, 1) != 1)
+		if (read(go[0], &c, 1) != 1)
 			_exit(1);
 		probe_at(&p);
 		_exit(2);
@@ -686,6 +675,8 @@ TEST_F(walk, walk_that_waits_for_a_page_can_be_killed)
 	ASSERT_TRUE(set_filter(walk.ring.fd, NR_GETPPID));
 	ASSERT_EQ(0, up_enable(&walk.ring));
 	ASSERT_EQ(1, write(go[1], "x", 1));
+	EXPECT_TRUE(slow_page_is_asked_for(&disk));
+	ASSERT_EQ(0, kill(pid, SIGKILL));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_TRUE(WIFSIGNALED(status));
 	EXPECT_EQ(SIGKILL, WTERMSIG(status));
