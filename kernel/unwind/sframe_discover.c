@@ -674,8 +674,8 @@ static enum unwind_user_status discover_long(struct sframe_mm *sm, unsigned long
 					     struct sframe_entry **entry,
 					     struct sframe_range *bare, u64 *cuts)
 {
+	VMA_ITERATOR(vmi, current->mm, pc);
 	struct mm_struct *mm = current->mm;
-	VMA_ITERATOR(vmi, mm, pc);
 	struct sframe_image image = {
 		.sm = sm, .pc = pc, .epoch = unwind_files_get_epoch(),
 	};
