@@ -45,7 +45,6 @@
 #include <linux/uaccess.h>
 #include <linux/unwind_user.h>
 #include <linux/uprobes.h>
-#include <linux/userfaultfd_k.h>
 
 #include <asm/unwind_user.h>
 
@@ -137,7 +136,7 @@ static bool unwind_user_kernel_supplies(unsigned long addr)
 	vma = lock_vma_under_rcu(current->mm, addr);
 	if (!vma)
 		return false;
-	ret = !userfaultfd_missing(vma) && !userfaultfd_minor(vma) &&
+	ret = !(vma->vm_flags & (VM_UFFD_MISSING | VM_UFFD_MINOR)) &&
 	      !(vma->vm_file &&
 		file_inode(vma->vm_file)->i_sb->s_magic == FUSE_SUPER_MAGIC);
 	vma_end_read(vma);
