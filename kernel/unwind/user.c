@@ -122,9 +122,9 @@ unwind_user_stack(const struct unwind_user_state *state, unsigned long addr,
 
 /*
  * Does the kernel itself supply the page at @addr? With userfaultfd and with FUSE a
- * process does, and may take for ever. What does the work for such a process, or for a
- * file system, might wait for itself. If somebody is changing the mapping, the answer
- * is no, since he may hold its lock for long.
+ * process does, and may take for ever. A task that serves such a page, or a file system,
+ * might wait for itself. While the mapping is being changed the answer is no, since its
+ * lock may be held for long.
  */
 static bool unwind_user_kernel_supplies(unsigned long addr)
 {
@@ -149,9 +149,9 @@ static bool unwind_user_kernel_supplies(unsigned long addr)
  * @len:	Bytes that are needed
  *
  * A walk reads with page faults disabled. This is the only place where it takes one: if
- * that waits for nobody but the kernel, and keeps no signal waiting. Whoever registers
- * the memory with userfaultfd after the look can hold up the walk as he can any access;
- * a fatal signal ends that.
+ * that waits for nobody but the kernel, and keeps no signal waiting. If the memory is
+ * registered with userfaultfd after the look, the walk can be held up like any other
+ * access; a fatal signal ends that.
  *
  * Context: Process context. May sleep.
  * Return: 0 if it is worth while to read again; -EAGAIN if that may be so later; -EFAULT
@@ -1002,9 +1002,9 @@ static int unwind_user_start(struct unwind_user_state *state)
 #define UNWIND_USER_ENTRY_LEN	64
 
 /*
- * Is this where the program begins? Code that calls nobody back has a frame pointer or
- * a return address of 0; but so may any code that uses the register for something
- * else, whose callers frame pointers would not show. So only this address counts.
+ * Is this where the program begins? By convention the frame pointer is 0 there. But it
+ * may be 0 in any code that uses the register for something else, and the callers of
+ * such code would be missing. So only the address counts.
  */
 static noinline bool unwind_user_at_entry(unsigned long ip)
 {
