@@ -346,26 +346,37 @@ static pid_t absent_start(int go, long nr, long a0, long a1, long a2)
 	_exit(77);
 }
 
+/* It is asked for its stack when it has locked others out, and if so before, too. */
+static void absent_execve(struct __test_metadata *_metadata, struct session *s,
+			  bool before)
+{
+	int go[2], status;
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(go));
+	pid = absent_start(go[0], SYS_execve, (long)test_file("exec_target"),
+			   (long)no_strings, (long)no_strings);
+	ASSERT_LT(0, pid);
+	if (before)
+		ASSERT_EQ(0, mod_cmd(s->fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
+				     pid));
+	ASSERT_EQ(0, mod_cmd(s->fd, "probe 1 kprobe:prepare_exec_creds %d 3 task 0 1",
+			     pid));
+	ASSERT_EQ(1, write(go[1], "x", 1));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, mod_log(s->fd, &s->log));
+}
+
 /* What is asked for later is answered without page faults. */
 TEST_F(life, execve_that_has_locked_others_out_faults_no_stack_pages_in)
 {
 	struct log *log = &self->s.log;
 	struct log_entry *r, *c;
-	int go[2], status;
-	pid_t pid;
 
 	if (must_skip(_metadata, need_program("exec_target")))
 		return;
-	ASSERT_EQ(0, pipe(go));
-	pid = absent_start(go[0], SYS_execve, (long)test_file("exec_target"),
-			   (long)no_strings, (long)no_strings);
-	ASSERT_LT(0, pid);
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:prepare_exec_creds %d 1 task 0 1",
-			     pid));
-	ASSERT_EQ(1, write(go[1], "x", 1));
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	absent_execve(_metadata, &self->s, false);
 	r = log_find(log, 'R', 0, 0);
 	ASSERT_NE(NULL, r);
 	EXPECT_EQ(UT_QUEUED, r->ret);
@@ -381,23 +392,10 @@ TEST_F(life, execve_that_has_locked_others_out_shares_the_trace_from_before)
 {
 	struct log_entry *before, *again, *other, *c;
 	struct log *log = &self->s.log;
-	int go[2], status;
-	pid_t pid;
 
 	if (must_skip(_metadata, need_program("exec_target")))
 		return;
-	ASSERT_EQ(0, pipe(go));
-	pid = absent_start(go[0], SYS_execve, (long)test_file("exec_target"),
-			   (long)no_strings, (long)no_strings);
-	ASSERT_LT(0, pid);
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
-			     pid));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:prepare_exec_creds %d 3 task 0 1",
-			     pid));
-	ASSERT_EQ(1, write(go[1], "x", 1));
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	absent_execve(_metadata, &self->s, true);
 	before = log_at(log, "kprobe:bprm_execve", 0, 0);
 	again = log_at(log, "kprobe:prepare_exec_creds", 0, 0);
 	other = log_at(log, "kprobe:prepare_exec_creds", 1, 0);
@@ -1496,6 +1494,21 @@ TEST_F(uprobe, request_after_the_hit_is_in_a_new_context)
 	ASSERT_NE(NULL, c);
 	ASSERT_EQ(2, c->nr);
 	EXPECT_EQ((unsigned long)call_probed_ip, c->ips[1]);
+}
+
+/* The instruction is being executed: neither the stack before it nor the one after. */
+TEST_F(uprobe, request_while_the_ip_moves_is_refused)
+{
+	struct log *log = &self->s.log;
+
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:arch_uprobe_skip_sstep %d 1 task 0 1",
+			     my_tid()));
+	call_probed(variant->func);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(1, log_count(log, 'R', 0));
+	EXPECT_EQ(1, log_rets(log, 0, -EAGAIN));
+	EXPECT_EQ(0, log_count(log, 'C', 0));
 }
 
 TEST_HARNESS_MAIN
