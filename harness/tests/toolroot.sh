@@ -83,3 +83,25 @@ cp /bin/true "$tmp/bare/bin/bash"
 refuse boot-without-an-emulator-says-so 'no emulator in the toolchain root' \
 	env UNWIND_CACHE="$tmp/roots" UNWIND_BUILD="$tmp/bare" UNWIND_ROOT="$tmp/bare" \
 	"$harness/boot" -k /dev/null true
+
+# An emulator that ends by itself says nothing of the kernel: booted again.
+mkdir -p "$tmp"/bare/usr/{bin,lib64}
+cp /bin/true "$tmp/bare/usr/bin/qemu-system-x86_64"
+cat > "$tmp/bare/usr/lib64/ld-linux-x86-64.so.2" << END
+#!/bin/bash
+echo run >> '$tmp/emulated'
+[[ \$(wc -l < '$tmp/emulated') != 1 ]] || kill -SEGV \$\$
+end=\$(printf '%s\n' "\$@" | sed -n 's/^file,id=end,path=//p')
+[[ ! -e $tmp/ends ]] || echo 'END status=3' > "\$end"
+END
+chmod +x "$tmp/bare/usr/lib64/ld-linux-x86-64.so.2"
+emulate() {
+	env UNWIND_ACCEL=none UNWIND_CACHE="$tmp/roots" UNWIND_BUILD="$tmp/bare" UNWIND_ROOT="$tmp/bare" \
+		"$harness/boot" -k /dev/null true > "$tmp/said" 2>&1
+}
+: > "$tmp/ends"
+emulate && rc=0 || rc=$?
+pass boot-again-where-the-emulator-ended-by-itself test "$rc $(wc -l < "$tmp/emulated")" = '3 2'
+rm "$tmp/ends"
+emulate && rc=0 || rc=$?
+pass boot-not-again-where-the-guest-ended test "$rc $(wc -l < "$tmp/emulated")" = '121 3'
