@@ -78,7 +78,7 @@ faked "$faked/harness/test" > "$tmp/said" 2>&1 || true
 cp "$tmp/said" "$tmp/out"
 pass test-builds-ahead says '2 passed, 1 failed, 0 skipped'
 pass test-builds-ahead-once test "$(sort "$faked/out/builds" | xargs)" = 'broken-kernel kernel one'
-pass test-says-how-long-each-suite-took test "$(grep -cE '^ +[0-9]+ s  (early|late|unbuilt)$' "$tmp/said")" = 3
+pass test-says-how-long-each-suite-took test "$(grep -cE '^ +[0-9]+ s, +[0-9]+ s of CPU time  (early|late|unbuilt)$' "$tmp/said")" = 3
 
 # One in the idle class runs beside one that is alone, and is waited for.
 rm "$faked"/harness/suites/*
