@@ -1489,7 +1489,7 @@ TEST_F_TIMEOUT(bpf, verifier_refuses_bad_arguments_and_other_types, LONG)
 /* ------------------------------------------------------------------------ */
 /* Under load								      */
 
-#define ROUNDS		15
+#define ROUNDS		6
 
 struct load {
 	pthread_t thread;

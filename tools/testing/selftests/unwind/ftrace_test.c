@@ -1709,7 +1709,7 @@ TEST_F(ftrace, sym_userobj_shows_the_same_for_a_stack_taken_in_place)
 /* ------------------------------------------------------------------------ */
 /* Under load								      */
 
-#define ROUNDS		6
+#define ROUNDS		4
 
 struct caller {
 	pthread_t	thread;
