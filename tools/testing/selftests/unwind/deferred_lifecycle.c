@@ -1496,19 +1496,4 @@ TEST_F(uprobe, request_after_the_hit_is_in_a_new_context)
 	EXPECT_EQ((unsigned long)call_probed_ip, c->ips[1]);
 }
 
-/* The instruction is being executed: neither the stack before it nor the one after. */
-TEST_F(uprobe, request_while_the_ip_moves_is_refused)
-{
-	struct log *log = &self->s.log;
-
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:arch_uprobe_skip_sstep %d 1 task 0 1",
-			     my_tid()));
-	call_probed(variant->func);
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	EXPECT_EQ(1, log_count(log, 'R', 0));
-	EXPECT_EQ(1, log_rets(log, 0, -EAGAIN));
-	EXPECT_EQ(0, log_count(log, 'C', 0));
-}
-
 TEST_HARNESS_MAIN

@@ -485,6 +485,22 @@ static char *two_pages(void)
 	return pages;
 }
 
+/* The second has a frame. It is in memory, but in nobody's page tables. */
+static char *absent_stack(void)
+{
+	uint64_t frame[] = { 0, (uint64_t)other_fn };
+	char *stack;
+	int file;
+
+	file = memfd_create("stack", MFD_CLOEXEC);
+	if (pwrite(file, frame, sizeof(frame), 4096) != sizeof(frame) ||
+	    ftruncate(file, 8192))
+		return NULL;
+	stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	close(file);
+	return stack == MAP_FAILED ? NULL : stack;
+}
+
 static int shared_child_start(struct shared_child *child, int (*func)(void *))
 {
 	if (!child->stack) {
@@ -598,6 +614,34 @@ TEST_F_TIMEOUT(regs, uprobe_that_goes_while_its_hit_waits_for_a_page, 120)
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(1, log_count(log, 'R', 0));
 	EXPECT_EQ(1, log_count(log, 'C', 0));
+}
+
+/* What is requested after that answer is answered, too, but waits for no page. */
+TEST_F(regs, request_after_a_uprobe_hits_answer_waits_for_no_page)
+{
+	struct shared_child child = { .stack = absent_stack() };
+	struct log *log = &self->s.log;
+	struct log_entry *c;
+	int status;
+
+	if (pmu_type("uprobe") < 0)
+		SKIP(return, "needs uprobes");
+	ASSERT_NE(NULL, child.stack);
+	self->event = open_uprobe(bare_fn, false, -1);
+	ASSERT_GE(self->event, 0);
+	ASSERT_EQ(0, shared_child_start(&child, child_hits_probe));
+	ASSERT_EQ(0, mod_cmd(self->s.fd,
+			     "probe 0 kprobe:arch_uprobe_skip_sstep %d 1 task 0 1",
+			     child.pid));
+	set_flag(&child.go, 1);
+	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
+	EXPECT_EQ(77 << 8, status);
+	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
+	ASSERT_EQ(1, log_count(log, 'C', 0));
+	c = log_find(log, 'C', 0, 0);
+	ASSERT_EQ(1, c->nr);
+	EXPECT_EQ((unsigned long)bare_fn, c->ips[0]);
 }
 
 /* ---------------------------------------------------------- traced tasks */
@@ -740,20 +784,12 @@ TEST_F_TIMEOUT(traced, task_does_not_wait_for_its_tracer, 120)
 /* Pages that the kernel has are read in, as for any task. */
 TEST_F(regs, traced_task_has_stack_pages_faulted_in)
 {
-	uint64_t frame[] = { 0, (uint64_t)other_fn };
-	struct shared_child child = { .nr = SYS_getppid };
+	struct shared_child child = { .stack = absent_stack(), .nr = SYS_getppid };
 	struct log *log = &self->s.log;
 	struct log_entry *c;
-	int status, file;
-	char *stack;
+	int status;
 
-	/* In memory, but in nobody's page tables */
-	file = memfd_create("stack", MFD_CLOEXEC);
-	ASSERT_EQ(sizeof(frame), pwrite(file, frame, sizeof(frame), 4096));
-	ASSERT_EQ(0, ftruncate(file, 8192));
-	stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-	ASSERT_NE(MAP_FAILED, stack);
-	child.stack = stack;
+	ASSERT_NE(NULL, child.stack);
 	ASSERT_EQ(0, shared_child_start(&child, child_is_traced));
 	ASSERT_TRUE(stops(child.pid));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:__x64_sys_getppid %d 1 task 0 1",
