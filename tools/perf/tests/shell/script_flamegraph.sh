@@ -56,14 +56,46 @@ echo '<script>[/** @flamegraph_json **/]; [/** @options_json **/]</script>' > "$
 # There is no perf.data where it runs: all comes from the file that is named.
 perf script report flamegraph -i "${tmpdir}/some.data" -f json -o "${tmpdir}/json" \
   > "${log}" 2>&1 || failed "exit status $?"
-want='all/root: </script><!-- (10)/: [unknown]/: [unknown]/ 1: [unknown]/kernel 1'
-got=$(python3 -c '
+shown() { # FILE - its nodes, as name/kind and number of samples
+  python3 -c '
 import json, sys
 def line(node):
     text = node["n"] + "/" + node["l"] + (" %d" % node["v"] if node["v"] else "")
     return ": ".join([text] + [line(child) for child in node["c"]])
-print(line(json.load(open(sys.argv[1]))))' "${tmpdir}/json")
+print(line(json.load(open(sys.argv[1]))))' "$1"
+}
+want='all/root: </script><!-- (10)/: [unknown]/: [unknown]/ 1: [unknown]/kernel 1'
+got=$(shown "${tmpdir}/json")
 [ "${got}" = "${want}" ] || failed "stacks: ${got}"
+
+# A program that is not here any more: one row tells. No process has this number, in
+# whose namespaces perf would look for the file.
+PYTHONDONTWRITEBYTECODE=1 python3 - "${libdir}" "${tmpdir}/gone.data" << 'EOF'
+import sys
+sys.path.insert(0, sys.argv[1])
+from deferred_callchain_data import *
+data = Data()
+pid = 5000000
+data.comm(pid, 'prog')
+data.event(1, MISC_USER, data.pack('IIQQQ', pid, pid, U1 & ~0xfff, 0x1000, 0) +
+           b'/nowhere/prog'.ljust(16, b'\0') + data.trailer(pid, 2, 0))
+data.sample(pid, 100, [CONTEXT_USER, U1, U2], misc=MISC_USER, ip=U1)
+data.write(sys.argv[2])
+EOF
+perf script report flamegraph -i "${tmpdir}/gone.data" -f json -o "${tmpdir}/json" \
+  > "${log}" 2>&1 || failed "file is gone: exit status $?"
+got=$(shown "${tmpdir}/json")
+[ "${got}" = 'all/root: prog (5000000)/: [prog, no file /nowhere/prog]/ 1' ] || failed "file is gone: ${got}"
+
+# Without a template, and nobody to ask
+if perf script report flamegraph -i "${tmpdir}/some.data" --template /nowhere \
+     -o "${tmpdir}/page" < /dev/null > "${log}" 2>&1
+then
+  failed "without a template: exit status 0"
+fi
+grep -q "template '/nowhere'" "${log}" || failed "without a template: no reason"
+[ "$(grep -cE 'Traceback|Abort|Fatal' "${log}")" -eq 0 ] || failed "without a template: no clean end"
+[ ! -e "${tmpdir}/page" ] || failed "without a template: a page"
 
 for args in "-i ${tmpdir}/some.data" "-i${tmpdir}/some.data" "--input=${tmpdir}/some.data" \
             "--input ${tmpdir}/some.data"
