@@ -493,10 +493,7 @@ static bool maybe_code(struct mm_struct *mm, unsigned long pc)
 	MA_STATE(mas, &mm->mm_mt, pc, pc);
 	struct vm_area_struct *vma;
 
-	/* Else mappings are freed without a grace period. */
-	if (!IS_ENABLED(CONFIG_PER_VMA_LOCK))
-		return true;
-
+	/* With CONFIG_PER_VMA_LOCK, mappings are freed after a grace period. */
 	guard(rcu)();
 	vma = mas_walk(&mas);
 	return vma && (READ_ONCE(vma->vm_flags) & VM_EXEC);

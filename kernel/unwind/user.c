@@ -123,8 +123,9 @@ unwind_user_stack(const struct unwind_user_state *state, unsigned long addr,
 /*
  * Does the kernel itself supply the page at @addr? With userfaultfd and with FUSE a
  * process does, and may take for ever. A task that serves such a page, or a file system,
- * might wait for itself. While the mapping is being changed the answer is no, since its
- * lock may be held for long.
+ * might wait for itself. While this mapping is being changed the answer is no, since its
+ * lock may be held for long. The page fault that follows takes the mmap lock all the
+ * same, and waits for whoever changes another mapping.
  */
 static bool unwind_user_kernel_supplies(unsigned long addr)
 {

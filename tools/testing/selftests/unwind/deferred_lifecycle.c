@@ -312,37 +312,17 @@ TEST_F(life, execve_answers_before_it_locks_others_out)
 	EXPECT_EQ(0, status);
 }
 
-/* A frame that is in memory, but not in the page tables of a child; or NULL */
-static char *absent_frame(void)
-{
-	uint64_t frame[] = { 0, (uint64_t)other_place };
-	char *stack;
-	int file;
-
-	file = memfd_create("stack", MFD_CLOEXEC);
-	stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (stack == MAP_FAILED || ftruncate(file, 4096) ||
-	    write(file, frame, sizeof(frame)) != sizeof(frame) ||
-	    mmap(stack + 4096, 4096, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_FIXED, file, 0) == MAP_FAILED)
-		return NULL;
-	stack[0] = 1;
-	close(file);
-	return stack + 4096;
-}
-
-/* A child that makes a system call with that frame, when it has read a byte */
+/* A child that makes a system call with a frame that is not in its page tables, when it has read a byte */
 static pid_t absent_start(int go, long nr, long a0, long a1, long a2)
 {
-	char *frame = absent_frame();
+	char *stack = absent_stack(other_place);
 	pid_t pid;
 
-	pid = frame ? fork() : -1;
+	pid = stack ? fork() : -1;
 	if (pid)
 		return pid;
 	if (read(go, buffer, 1) == 1)
-		framed_syscall(nr, a0, a1, a2, frame, frame);
+		framed_syscall(nr, a0, a1, a2, stack + 4096, stack + 4096);
 	_exit(77);
 }
 

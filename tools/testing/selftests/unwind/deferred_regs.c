@@ -485,22 +485,6 @@ static char *two_pages(void)
 	return pages;
 }
 
-/* The second has a frame. It is in memory, but in nobody's page tables. */
-static char *absent_stack(void)
-{
-	uint64_t frame[] = { 0, (uint64_t)other_fn };
-	char *stack;
-	int file;
-
-	file = memfd_create("stack", MFD_CLOEXEC);
-	if (pwrite(file, frame, sizeof(frame), 4096) != sizeof(frame) ||
-	    ftruncate(file, 8192))
-		return NULL;
-	stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-	close(file);
-	return stack == MAP_FAILED ? NULL : stack;
-}
-
 static int shared_child_start(struct shared_child *child, int (*func)(void *))
 {
 	if (!child->stack) {
@@ -522,6 +506,17 @@ static int child_hits_probe(void *arg)
 	wait_flag(&child->go);
 	call_regs(bare_fn, 0, (long)child->stack + 4096);
 	return 77;
+}
+
+/* What was asked for at its hit is in the log. */
+static void hit_ends(struct __test_metadata *_metadata, struct session *s,
+		     struct shared_child *child)
+{
+	int status;
+
+	ASSERT_EQ(child->pid, waitpid(child->pid, &status, 0));
+	EXPECT_EQ(77 << 8, status);
+	ASSERT_EQ(0, mod_log(s->fd, &s->log));
 }
 
 struct closer {
@@ -549,7 +544,7 @@ TEST_F_TIMEOUT(regs, uprobe_hit_that_waits_for_a_page_stalls_no_other, 120)
 	struct closer closer = { };
 	struct log_entry *c;
 	pthread_t thread;
-	int status, i;
+	int i;
 
 	if (pmu_type("uprobe") < 0)
 		SKIP(return, "needs uprobes");
@@ -572,9 +567,7 @@ TEST_F_TIMEOUT(regs, uprobe_hit_that_waits_for_a_page_stalls_no_other, 120)
 	EXPECT_EQ(1, get_flag(&closer.closed));
 	slow_page_supply(&child.disk);
 	pthread_join(thread, NULL);
-	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
-	EXPECT_EQ(77 << 8, status);
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	hit_ends(_metadata, &self->s, &child);
 	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
 	ASSERT_EQ(1, log_count(log, 'C', 0));
 	c = log_find(log, 'C', 0, 0);
@@ -589,7 +582,7 @@ TEST_F_TIMEOUT(regs, uprobe_that_goes_while_its_hit_waits_for_a_page, 120)
 	struct log *log = &self->s.log;
 	struct closer closer = { };
 	pthread_t thread;
-	int status, i;
+	int i;
 
 	if (pmu_type("uprobe") < 0)
 		SKIP(return, "needs uprobes");
@@ -609,9 +602,7 @@ TEST_F_TIMEOUT(regs, uprobe_that_goes_while_its_hit_waits_for_a_page, 120)
 	EXPECT_EQ(1, get_flag(&closer.closed));
 	slow_page_supply(&child.disk);
 	pthread_join(thread, NULL);
-	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
-	EXPECT_EQ(77 << 8, status);
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	hit_ends(_metadata, &self->s, &child);
 	EXPECT_EQ(1, log_count(log, 'R', 0));
 	EXPECT_EQ(1, log_count(log, 'C', 0));
 }
@@ -619,10 +610,9 @@ TEST_F_TIMEOUT(regs, uprobe_that_goes_while_its_hit_waits_for_a_page, 120)
 /* What is requested after that answer is answered, too, but waits for no page. */
 TEST_F(regs, request_after_a_uprobe_hits_answer_waits_for_no_page)
 {
-	struct shared_child child = { .stack = absent_stack() };
+	struct shared_child child = { .stack = absent_stack(other_fn) };
 	struct log *log = &self->s.log;
 	struct log_entry *c;
-	int status;
 
 	if (pmu_type("uprobe") < 0)
 		SKIP(return, "needs uprobes");
@@ -634,9 +624,7 @@ TEST_F(regs, request_after_a_uprobe_hits_answer_waits_for_no_page)
 			     "probe 0 kprobe:arch_uprobe_skip_sstep %d 1 task 0 1",
 			     child.pid));
 	set_flag(&child.go, 1);
-	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
-	EXPECT_EQ(77 << 8, status);
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	hit_ends(_metadata, &self->s, &child);
 	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
 	ASSERT_EQ(1, log_count(log, 'C', 0));
 	c = log_find(log, 'C', 0, 0);
@@ -784,7 +772,7 @@ TEST_F_TIMEOUT(traced, task_does_not_wait_for_its_tracer, 120)
 /* Pages that the kernel has are read in, as for any task. */
 TEST_F(regs, traced_task_has_stack_pages_faulted_in)
 {
-	struct shared_child child = { .stack = absent_stack(), .nr = SYS_getppid };
+	struct shared_child child = { .stack = absent_stack(other_fn), .nr = SYS_getppid };
 	struct log *log = &self->s.log;
 	struct log_entry *c;
 	int status;

@@ -1266,9 +1266,9 @@ static int enter_io_uring(struct stack *s)
 
 /*
  * A sample at the end of that system call has the frames itself. @most is what such
- * a sample has room for.
+ * a sample has room for. The @last one of an event that has an output is walked in place.
  */
-static bool walk_in_the_middle(struct _test_data_walk *self, unsigned int most,
+static bool walk_in_the_middle(struct _test_data_walk *self, unsigned int most, bool last,
 			       struct up_ring *enter, struct up_ring *exit)
 {
 	int fd = enter_io_uring(&self->s);
@@ -1282,7 +1282,8 @@ static bool walk_in_the_middle(struct _test_data_walk *self, unsigned int most,
 	if (up_open_pages(enter, &attr, 0, -1, -1, 4))
 		return false;
 	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
-		     tracepoint_id("raw_syscalls", "sys_exit"), UT_ATTR_DEFER_CALLCHAIN);
+		     tracepoint_id("raw_syscalls", "sys_exit"),
+		     UT_ATTR_DEFER_CALLCHAIN | (last ? UT_ATTR_DEFER_OUTPUT : 0));
 	attr.exclude_callchain_kernel = 1;
 	attr.sample_max_stack = most;
 	if (up_open_pages(exit, &attr, 0, -1, -1, 4))
@@ -1290,7 +1291,8 @@ static bool walk_in_the_middle(struct _test_data_walk *self, unsigned int most,
 	/* io_uring_enter() */
 	ok = !ioctl(enter->fd, PERF_EVENT_IOC_SET_FILTER, "id == 426") &&
 	     !ioctl(exit->fd, PERF_EVENT_IOC_SET_FILTER, "id == 426") &&
-	     !up_enable(enter) && !up_enable(exit);
+	     !up_enable(enter) &&
+	     !(last ? ioctl(exit->fd, PERF_EVENT_IOC_REFRESH, 1) : up_enable(exit));
 	table_enter(&self->s);
 	up_disable(enter);
 	up_disable(exit);
@@ -1309,7 +1311,7 @@ static void check_in_the_middle(struct __test_metadata *_metadata,
 	struct up_rec *rec, *sample;
 	int cut = most && (int)most < nr ? (int)most : nr;
 
-	ASSERT_TRUE(walk_in_the_middle(self, most, &enter, &exit));
+	ASSERT_TRUE(walk_in_the_middle(self, most, false, &enter, &exit));
 	rec = up_nth(&enter, UT_RECORD_CALLCHAIN_DEFERRED, 0);
 	EXPECT_TRUE(up_frames_equal(rec->ips, rec->nr, ips, nr));
 	EXPECT_EQ(outermost, !!(rec->misc & UT_MISC_OUTERMOST));
@@ -1351,6 +1353,34 @@ TEST_F(walk, sample_that_comes_after_the_walk_says_whether_it_is_complete)
 	check_in_the_middle(_metadata, self, 0, ips, 3, false);
 	ASSERT_TRUE(use_rules(self, UNKNOWN, UNKNOWN, UNKNOWN));
 	check_in_the_middle(_metadata, self, 0, ips, 1, false);
+}
+
+/* It has as many frames as the walk, by frame pointer, of which two are others. */
+TEST_F(walk, sample_walked_in_place_after_the_walk_is_not_said_to_be_complete)
+{
+	u64 frames[6] = { (u64)&frames[2], at(self, AT_OUTER), (u64)&frames[4],
+			  at(self, AT_CALLER_2), 0, at(self, AT_OUTER) };
+	struct up_ring enter = { }, exit = { };
+	u64 in_place[4] = { at(self, AT_MIDDLE), frames[1], frames[3], frames[5] };
+	struct up_rec *rec;
+
+	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
+		return;
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = at(self, AT_CALLER_2);
+	self->s.words[2] = at(self, AT_OUTER);
+	self->s.regs[RBP] = (u64)frames;
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_cfa(RSP, 8), rule_cfa(RSP, 8)));
+	ASSERT_TRUE(walk_in_the_middle(self, 0, true, &enter, &exit));
+	rec = up_nth(&enter, UT_RECORD_CALLCHAIN_DEFERRED, 0);
+	EXPECT_EQ(4, rec->nr);
+	EXPECT_TRUE(rec->misc & UT_MISC_OUTERMOST);
+	rec = up_nth(&exit, PERF_RECORD_SAMPLE, 0);
+	EXPECT_FALSE(rec->deferred);
+	EXPECT_TRUE(up_frames_equal(rec->user, rec->nr_user, in_place, 4));
+	EXPECT_FALSE(rec->misc & UT_MISC_OUTERMOST);
+	up_close(&enter);
+	up_close(&exit);
 }
 
 /* Another tracer has asked before the walk, and perf asks only after it. */

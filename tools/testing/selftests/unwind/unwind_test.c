@@ -301,6 +301,28 @@ bool map_code(unsigned long addr, size_t size)
 	       (void *)start;
 }
 
+/*
+ * Two pages. The second begins with a frame, the outermost one, that returns to @ret. It
+ * is in memory, but not in the page tables of anybody. NULL if that cannot be had.
+ */
+char *absent_stack(const void *ret)
+{
+	uint64_t frame[] = { 0, (uint64_t)ret };
+	char *stack;
+	int file;
+
+	file = memfd_create("stack", MFD_CLOEXEC);
+	if (pwrite(file, frame, sizeof(frame), 4096) != sizeof(frame) ||
+	    ftruncate(file, 8192))
+		return NULL;
+	stack = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	close(file);
+	if (stack == MAP_FAILED)
+		return NULL;
+	stack[0] = 1;
+	return stack;
+}
+
 /* Memory whose pages somebody has to supply by the descriptor; -1 if there is no such */
 int uffd_on(unsigned long addr, size_t len, uint64_t mode, uint64_t features)
 {

@@ -67,6 +67,7 @@ bool cpu_has_la57(void);
 uint64_t kernel_alias(unsigned long addr);
 int uring_open(const struct io_uring_sqe *sqe);
 bool map_code(unsigned long addr, size_t size);
+char *absent_stack(const void *ret);
 int uffd_on(unsigned long addr, size_t len, uint64_t mode, uint64_t features);
 
 #endif /* _SELFTESTS_UNWIND_TEST_H */
