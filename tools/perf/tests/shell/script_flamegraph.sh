@@ -85,7 +85,8 @@ EOF
 perf script report flamegraph -i "${tmpdir}/gone.data" -f json -o "${tmpdir}/json" \
   > "${log}" 2>&1 || failed "file is gone: exit status $?"
 got=$(shown "${tmpdir}/json")
-[ "${got}" = 'all/root: prog (5000000)/: [prog, no file /nowhere/prog]/ 1' ] || failed "file is gone: ${got}"
+[ "${got}" = 'all/root: prog (5000000)/: [prog, no file /nowhere/prog]/ 1' ] ||
+  failed "file is gone: ${got}"
 
 # Without a template, and nobody to ask
 if perf script report flamegraph -i "${tmpdir}/some.data" --template /nowhere \
@@ -94,7 +95,8 @@ then
   failed "without a template: exit status 0"
 fi
 grep -q "template '/nowhere'" "${log}" || failed "without a template: no reason"
-[ "$(grep -cE 'Traceback|Abort|Fatal' "${log}")" -eq 0 ] || failed "without a template: no clean end"
+[ "$(grep -cE 'Traceback|Abort|Fatal' "${log}")" -eq 0 ] ||
+  failed "without a template: no clean end"
 [ ! -e "${tmpdir}/page" ] || failed "without a template: a page"
 
 for args in "-i ${tmpdir}/some.data" "-i${tmpdir}/some.data" "--input=${tmpdir}/some.data" \

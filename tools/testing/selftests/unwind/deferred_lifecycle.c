@@ -312,7 +312,10 @@ TEST_F(life, execve_answers_before_it_locks_others_out)
 	EXPECT_EQ(0, status);
 }
 
-/* A child that makes a system call with a frame that is not in its page tables, when it has read a byte */
+/*
+ * A child that makes a system call with a frame that is not in its page tables,
+ * when it has read a byte
+ */
 static pid_t absent_start(int go, long nr, long a0, long a1, long a2)
 {
 	char *stack = absent_stack(other_place);
