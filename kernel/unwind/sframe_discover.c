@@ -220,6 +220,7 @@ static int read_cached(const struct file *file, void *to, unsigned long off,
 {
 	struct address_space *mapping = file->f_mapping;
 	struct folio *folio;
+	struct page *page;
 	int ret = -EAGAIN;
 
 	if (!S_ISREG(mapping->host->i_mode) || secretmem_mapping(mapping) ||
@@ -229,9 +230,11 @@ static int read_cached(const struct file *file, void *to, unsigned long off,
 	if (IS_ERR(folio))
 		return ret;
 
-	off = offset_in_folio(folio, off);
-	if (folio_test_uptodate(folio) && off + len <= folio_size(folio)) {
-		memcpy_from_folio(to, folio, off, len);
+	/* shmem keeps a page whose memory has failed: to read it could be fatal. */
+	page = folio_file_page(folio, off >> PAGE_SHIFT);
+	off = offset_in_page(off);
+	if (folio_test_uptodate(folio) && !PageHWPoison(page) && off + len <= PAGE_SIZE) {
+		memcpy_from_page(to, page, off, len);
 		ret = 0;
 	}
 	folio_put(folio);
