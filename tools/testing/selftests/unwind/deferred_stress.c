@@ -198,7 +198,7 @@ static void *ask_main(void *arg)
 	return NULL;
 }
 
-#define TASKS	150
+#define TASKS	50
 
 /*
  * Processes and threads that are asked once and exit, some of them killed: the

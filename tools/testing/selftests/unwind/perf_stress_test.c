@@ -283,7 +283,7 @@ TEST_F_TIMEOUT(stress, inherited_events_answer_every_cookie_of_migrating_threads
 	EXPECT_LT(0, tot.deferred);
 }
 
-#define CHILDREN	60
+#define CHILDREN	32
 
 /* Children that exit, exec, die of a signal or leave by a thread. */
 static void child_end(int how)
@@ -435,7 +435,7 @@ TEST_F_TIMEOUT(stress, only_event_switched_on_and_off_answers_every_sample, 120)
 	struct up_ring ring;
 	int i, j;
 
-	for (i = 0; i < 200; i++) {
+	for (i = 0; i < 60; i++) {
 		up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
 			     tracepoint_id("raw_syscalls", "sys_enter"), DEFER | OUTPUT);
 		attr.exclude_callchain_kernel = 1;

@@ -428,8 +428,8 @@ TEST_F(added, new_code_leaves_cached_rules)
 		EXPECT_TRUE(is_exact(&a->code));
 	}
 
-	/* More of it than is remembered */
-	for (i = 0; i < 1100; i++) {
+	/* More of it than is remembered, of which the kind of table says nothing */
+	for (i = 0; i < 1100 && variant->version == 3; i++) {
 		mem = map_anon(0, PAGE, PROT_CODE, 0);
 		ASSERT_NE(MAP_FAILED, (void *)mem);
 		ASSERT_NE(MAP_FAILED, (void *)map_anon(0, PAGE, PROT_NONE, 0));

@@ -527,7 +527,7 @@ TEST_F(tables, list_is_right_while_threads_add_and_remove)
 	all = strdup(lines_of(a, 7));
 	set_flag(&stop_changes, 0);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, change_tables, &a[1]));
-	for (i = 0; i < 1000; i++) {
+	for (i = 0; i < 400; i++) {
 		int fd = list_open(getpid());
 		/* One line at a time */
 		char *text = read_all(fd, 30);
@@ -646,7 +646,7 @@ TEST_F(tables, list_of_a_process_that_exits_is_complete_or_empty)
 
 	ASSERT_EQ(0, area_add(&a[0]));
 	ASSERT_EQ(0, area_add(&a[1]));
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < 40; i++) {
 		bool is_there = true;
 
 		pid = fork();
