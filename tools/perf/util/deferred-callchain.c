@@ -460,6 +460,9 @@ static int deliver_event(struct deferred_callchains *dc, union perf_event *event
 		count_sample(dc, context);
 		user = context->user;
 		state = context_state(dc, context);
+	} else if (dc->tells && event->header.type == PERF_RECORD_SAMPLE) {
+		/* Should it have a user callchain in place that is not marked */
+		state = USER_CALLCHAIN__CUT;
 	}
 
 	return dc->deliver(dc->priv, event, sample, user, state, file_offset, file_path);
@@ -983,9 +986,12 @@ u64 deferred_callchain__nr_valid(const struct ip_callchain *user)
 
 /**
  * sample__merge_deferred_callchain - replace the cookie by the user callchain
- * @sample: a sample with a deferred callchain
+ * @sample: a sample, with a deferred callchain or another one
  * @user: the user callchain, or NULL if there is none
  * @state: how far @user reaches
+ *
+ * Nothing has to be merged into a sample that has its user callchain already. Without
+ * the mark of a complete one, it reaches as far as @state says.
  *
  * Without entries in @user, a sample that hit user space still gets the one
  * frame that is known, its own address. The new callchain belongs to @sample
@@ -997,12 +1003,20 @@ int sample__merge_deferred_callchain(struct perf_sample *sample,
 				     const struct ip_callchain *user,
 				     enum user_callchain state)
 {
-	/* The last two are PERF_CONTEXT_USER_DEFERRED and the cookie */
-	u64 nr_kernel = sample->callchain->nr - 2;
 	u64 nr_user = user ? deferred_callchain__nr_valid(user) : 0;
 	const u64 *ips = user ? user->ips : NULL;
 	struct ip_callchain *chain;
+	u64 nr_kernel;
 
+	if (!sample->deferred_callchain) {
+		if (sample->in_place_callchain &&
+		    sample->user_callchain == USER_CALLCHAIN__UNKNOWN)
+			sample->user_callchain = state;
+		return 0;
+	}
+
+	/* The last two are PERF_CONTEXT_USER_DEFERRED and the cookie */
+	nr_kernel = sample->callchain->nr - 2;
 	if (!nr_user && sample->cpumode == PERF_RECORD_MISC_USER && sample->ip) {
 		nr_user = 1;
 		ips = &sample->ip;

@@ -219,7 +219,7 @@ cut_samples() {
 ten 10 [000] 0.000000120: complete 401100 401200 401300
 ten 10 [000] 0.000000140: cut K100 K200 401100 401200 0 [cut]
 ten 10 [000] 0.000000160: complete K100 401100 401200
-ten 10 [000] 0.000000170: - K100 401100
+ten 10 [000] 0.000000170: cut K100 401100 0 [cut]
 twenty 20 [000] 0.000000180: cut 501100 0 [no user stack]
 twenty 20 [000] 0.000000190: cut K100 0 [no user stack]
 ten 10 [000] 0.000000200: cut K200 0 [no user stack]"
@@ -249,7 +249,8 @@ test_cut() {
 	"$(perf script --no-merge-callchains -F ip -i "$(data cut-known)" 2>/dev/null |
 	   grep -c "\[cut\]\|\[no user stack\]" || true)"
   check "complete and cut, with other fields" \
-"                0 [cut] ([unknown])" \
+"                0 [cut] ([unknown])
+                0 [cut] ([unknown])" \
 	"$(perf script -F ip,sym,dso -i "$(data cut)" 2>/dev/null | grep "\[cut\]" |
 	   sed 's/\t/ /')"
 
@@ -337,23 +338,25 @@ SAMPLE 7" "$(perf report --stats -i "${file}" 2>/dev/null |
 1 501200;K200;K100" "$(report_chains "${file}")"
   file=$(data cut)
   check "report, cut callchains" \
-"1 401100;K100
-1 401300;401200;401100
+"1 401300;401200;401100
+1 [cut];401100;K100
 1 [cut];401200;401100;K200;K100
 1 [no user stack];501100
 1 [no user stack];K100
 1 [no user stack];K200
 2 401200;401100;K100" "$(report_cut folded,address,caller,count | LC_ALL=C sort)"
-  check "report, cut callchains, callee first" "1 K100;K200;401100;401200;[cut]" \
-	"$(report_cut folded,address,callee,count | grep "\[cut\]")"
-  check "report, cut callchains, flat" "[cut] 401200 401100 K200 K100" \
+  check "report, cut callchains, callee first" "1 K100;401100;[cut]
+1 K100;K200;401100;401200;[cut]" \
+	"$(report_cut folded,address,callee,count | grep "\[cut\]" | LC_ALL=C sort)"
+  check "report, cut callchains, flat" \
+"[cut] 401200 401100 K200 K100 -- [cut] 401100 K100 12.50%" \
 	"$(perf report -i "${file}" --stdio --no-children --sort comm -g flat,address,caller \
 	     2>/dev/null | grep -A 4 "\[cut\]" | sed 's/0xf*81000/K/; s/0x//' | xargs)"
-  check "report, cut callchains, graph" "|--12.50%--[cut]" \
+  check "report, cut callchains, graph" "|--25.00%--[cut]" \
 	"$(perf report -i "${file}" --stdio --no-children --sort comm -g graph,address,caller,0 \
 	     2>/dev/null | grep "\[cut\]" | xargs)"
   check "report, cut callchains, accumulated" \
-"12.50% 0.00% [.] [cut]
+"25.00% 0.00% [.] [cut]
 37.50% 0.00% [.] [no user stack]" \
 	"$(perf report -i "${file}" --stdio --children --sort sym -g none 2>/dev/null |
 	   grep "\[cut\]\|\[no user stack\]" | xargs -L 1 | sort)"
@@ -512,7 +515,7 @@ test_trace() {
   check "trace -i, line at the end" "[ perf trace: Deferred callchains: ${all_merged} ]" \
 	"$(cat "${log}")"
   perf trace -i "$(data page-faults-cut)" -o "${out}" 2>/dev/null
-  check "trace -i, marks" "3 3 4 [cut] 3 2 1 [no 1 [no 1 [no" "$(trace_frames "${out}" | xargs)"
+  check "trace -i, marks" "3 3 4 [cut] 3 2 [cut] 1 [no 1 [no 1 [no" "$(trace_frames "${out}" | xargs)"
 }
 
 test_python() {
@@ -545,16 +548,18 @@ EOF
 120
 140 [cut]
 160
-170
+170 [cut]
 180 [no user stack]
 190 [no user stack]
 200 [no user stack]" "$(perf script -i "$(data cut)" -s "${tmpdir}/names.py" 2>/dev/null)"
   scripts="${PERF_EXEC_PATH:-$(perf --exec-path)}/scripts/python"
   if [ -e "${scripts}/stackcollapse.py" ]
   then
-    check "python script, folded" "ten;[cut];[unknown];[unknown];[unknown];[unknown] 1" \
+    check "python script, folded" \
+"ten;[cut];[unknown];[unknown] 1
+ten;[cut];[unknown];[unknown];[unknown];[unknown] 1" \
 	  "$(perf script -i "$(data cut)" -s "${scripts}/stackcollapse.py" 2>/dev/null |
-	     grep "\[cut\]")"
+	     grep "\[cut\]" | LC_ALL=C sort)"
   fi
   if [ -e "${scripts}/gecko.py" ]
   then
@@ -610,6 +615,17 @@ test_depth() {
 	"$(script_depth --max-stack 71 -i "${file}")"
   check "depth, report with a limit, in place" "10 60" \
 	"$(report_depth caller --max-stack 70 -i "${file}" | cut -d " " -f 1,2)"
+
+  # Recorded with a larger kernel.perf_event_max_stack than there is here
+  for file in "$(data deeper)" "$(data deeper-in-place)"
+  do
+    check "depth, script, ${file##*/}" "510 510 4030d0" "$(script_depth -i "${file}")"
+    for order in caller callee
+    do
+      check "depth, report, ${order}, ${file##*/}" "510 510" \
+	    "$(report_depth ${order} -i "${file}" | cut -d " " -f 1,2)"
+    done
+  done
 }
 
 test_help

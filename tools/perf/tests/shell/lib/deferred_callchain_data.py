@@ -494,6 +494,8 @@ CASES = {
     'other-bits': other_bits,
     'deep': lambda: deep(Data(dummy=True)),
     'deep-in-place': lambda: deep(Data(defer=False), depth=60, defer=False),
+    'deeper': lambda: deep(Data(), depth=510),
+    'deeper-in-place': lambda: deep(Data(defer=False), depth=510, defer=False),
 }
 
 
