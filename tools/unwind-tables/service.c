@@ -448,6 +448,24 @@ static int timeout(const struct service *service)
 	return service->uevents < 0 ? SWEEP_SECONDS * 1000 : -1;
 }
 
+/* Any thread stands for its process. */
+static pid_t process_of(pid_t tid)
+{
+	char path[32], line[256];
+	pid_t pid = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	file = fopen(path, "re");
+	if (!file)
+		return -1;
+	while (pid < 0 && fgets(line, sizeof(line), file))
+		if (sscanf(line, "Tgid: %d", &pid) != 1)
+			pid = -1;
+	fclose(file);
+	return pid;
+}
+
 /* The processes of --only, which may be none */
 static void see_to_only(struct service *service)
 {
@@ -455,7 +473,7 @@ static void see_to_only(struct service *service)
 	char *end;
 
 	while (*at) {
-		long pid = strtol(at, &end, 10);
+		pid_t pid = process_of(strtol(at, &end, 10));
 
 		if (pid > 0)
 			unwind_keeper_process(service->keeper, pid);

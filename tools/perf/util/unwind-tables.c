@@ -32,10 +32,10 @@
 /* Our ends of its standard input and output */
 static int to_service = -1, from_service = -1;
 
-/* Only these of the processes that run already; NULL: all of them */
+/* Only these of the processes that run already, or threads of them; NULL: all */
 static const char *only_processes(struct target *target)
 {
-	if (target__has_cpu(target))
+	if (target__has_cpu(target) || target->uid_str)
 		return NULL;
 	return target->pid ?: target->tid ?: "";
 }
@@ -43,7 +43,7 @@ static const char *only_processes(struct target *target)
 /* It is no child of ours: we may be waiting for another one. */
 static void exec_service(int in, int out, const char *only)
 {
-	char arg[4096];
+	char *arg = NULL;
 	int null;
 
 	/* Whoever interrupts a recording still wants its last stacks. */
@@ -56,8 +56,11 @@ static void exec_service(int in, int out, const char *only)
 	null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (!verbose && null >= 0)
 		dup2(null, STDERR_FILENO);
-	snprintf(arg, sizeof(arg), "--only=%s", only ?: "");
-	execlp(PROGRAM, PROGRAM, "serve", "--parent", only ? arg : NULL, NULL);
+	if (only && asprintf(&arg, "--only=%s", only) < 0)
+		_exit(1);
+	execlp(PROGRAM, PROGRAM, "serve", "--parent", arg, NULL);
+	/* After su(1), PATH may be that of a user. */
+	execl("/usr/sbin/" PROGRAM, PROGRAM, "serve", "--parent", arg, NULL);
 	_exit(errno == ENOENT ? 0 : 1);
 }
 
@@ -136,7 +139,9 @@ bool unwind_tables__supported(void)
  * @target: what is going to be recorded
  *
  * Without tables perf works as well; it warns that stacks will be cut, except on a
- * kernel without the device, where only -v says so.
+ * kernel without the device, where only -v says so. So it is for users who may not
+ * open the device: the service may be running, and have made all tables. The summary
+ * of the recording tells.
  */
 void unwind_tables__start(struct target *target)
 {
@@ -145,11 +150,13 @@ void unwind_tables__start(struct target *target)
 
 	fd = open(DEVICE, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
-		if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
+		if (errno == EACCES || errno == EPERM)
+			pr_debug("Cannot open " DEVICE ", which takes CAP_PERFMON: %m\n");
+		else if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
 			pr_debug("No " DEVICE " (CONFIG_UNWIND_USER_TABLE): " CUT "\n");
 		else
 			pr_warning("Cannot open " DEVICE ": %m; " CUT ".\n"
-				   "It takes CAP_PERFMON. --no-unwind-tables goes without.\n");
+				   "--no-unwind-tables goes without.\n");
 		return;
 	}
 	close(fd);

@@ -22,9 +22,11 @@ data="${tmpdir}/perf.data"
 log="${tmpdir}/log"
 supported=false
 workload_pid=""
+paranoid=""
 err=0
 
 cleanup() {
+  [ -z "${paranoid}" ] || echo "${paranoid}" > /proc/sys/kernel/perf_event_paranoid
   [ -z "${workload_pid}" ] || kill -KILL "${workload_pid}" 2>/dev/null || true
   rm -rf "${tmpdir}"
   trap - EXIT TERM INT
@@ -285,6 +287,44 @@ EOF
   else
     failed "other CPU" "${stats}"
   fi
+}
+
+# What perf_event_paranoid lets everybody have
+test_ordinary_user() {
+  local level graph kernel user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+
+  if [ "$(id -u)" -ne 0 ] || ! command -v setpriv > /dev/null ||
+     ! "${user[@]}" test -x "$(command -v perf)"
+  then
+    echo "ordinary user [Skip] not root, no setpriv, or perf cannot be reached"
+    return
+  fi
+  paranoid=$(cat /proc/sys/kernel/perf_event_paranoid)
+  chmod 711 "${tmpdir}"
+  mkdir "${tmpdir}/user"
+  chown 65534 "${tmpdir}/user"
+  for level in 1 2
+  do
+    echo "${level}" > /proc/sys/kernel/perf_event_paranoid
+    for graph in fp fp,defer
+    do
+      data="${tmpdir}/user/${level}.${graph}"
+      "${user[@]}" perf record -o "${data}" --call-graph "${graph}" -e task-clock -c 1000000 \
+	"${workload[@]}" > /dev/null 2> "${log}" || true
+      chown 0 "${data}"
+      check "ordinary user, level ${level}, ${graph}" "ok" "$(leaf_chains -i "${data}")"
+      kernel=$(perf evlist -v -i "${data}" 2>/dev/null |
+	       grep -c "^task-clock.*exclude_callchain_kernel: 1" || true)
+      check "ordinary user, level ${level}, ${graph}, without the kernel's part" \
+	    "$((level > 1))" "${kernel}"
+      check "ordinary user, level ${level}, ${graph}, lines that say so" "$((level > 1))" \
+	    "$(grep -c "perf_event_paranoid=2: callchains without" "${log}" || true)"
+    done
+    check "ordinary user, level ${level}, all merged" "ok" "$(all_merged)"
+  done
+  echo "${paranoid}" > /proc/sys/kernel/perf_event_paranoid
+  paranoid=""
+  data="${tmpdir}/perf.data"
 }
 
 test_kernel_only() {
@@ -570,6 +610,7 @@ then
   test_system_wide
   test_other_cpu
   test_kernel_only
+  test_ordinary_user
   test_config
   test_pipe
   test_report
