@@ -515,7 +515,8 @@ test_trace() {
   check "trace -i, line at the end" "[ perf trace: Deferred callchains: ${all_merged} ]" \
 	"$(cat "${log}")"
   perf trace -i "$(data page-faults-cut)" -o "${out}" 2>/dev/null
-  check "trace -i, marks" "3 3 4 [cut] 3 2 [cut] 1 [no 1 [no 1 [no" "$(trace_frames "${out}" | xargs)"
+  check "trace -i, marks" "3 3 4 [cut] 3 2 [cut] 1 [no 1 [no 1 [no" \
+	"$(trace_frames "${out}" | xargs)"
 }
 
 test_python() {

@@ -306,7 +306,7 @@ test_ordinary_user() {
   for level in 1 2
   do
     echo "${level}" > /proc/sys/kernel/perf_event_paranoid
-    for graph in fp fp,defer
+    for graph in "fp" "fp,defer"
     do
       data="${tmpdir}/user/${level}.${graph}"
       "${user[@]}" perf record -o "${data}" --call-graph "${graph}" -e task-clock -c 1000000 \
