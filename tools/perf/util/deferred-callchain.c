@@ -461,7 +461,7 @@ static int deliver_event(struct deferred_callchains *dc, union perf_event *event
 		user = context->user;
 		state = context_state(dc, context);
 	} else if (dc->tells && event->header.type == PERF_RECORD_SAMPLE) {
-		/* Should it have a user callchain in place that is not marked */
+		/* Only counts for an unmarked user callchain that is in place */
 		state = USER_CALLCHAIN__CUT;
 	}
 
