@@ -10,7 +10,7 @@
  * @completed:	Works (by bit of the task's mask) whose callback has returned;
  *		meaningful only while UNWIND_USED is set in the mask
  * @nr:		Number of valid @entries
- * @outermost:	The last entry is in the outermost frame
+ * @end:	Why there are no more: enum unwind_user_status, see struct unwind_stacktrace
  * @entries:	User addresses, innermost first
  *
  * One page. Written by the owning task alone; read by the same task, by
@@ -20,7 +20,7 @@
 struct unwind_cache {
 	atomic_long_t		completed;
 	unsigned int		nr;
-	bool			outermost;
+	unsigned int		end;
 	unsigned long		entries[];
 };
 

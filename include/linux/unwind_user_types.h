@@ -4,18 +4,6 @@
 
 #include <linux/types.h>
 
-/**
- * struct unwind_stacktrace - The user addresses of one stack, innermost first
- * @nr:		Number of valid addresses in @entries
- * @outermost:	The last address is in the outermost frame: the stack is complete
- * @entries:	The addresses; whoever fills in the structure owns the memory
- */
-struct unwind_stacktrace {
-	unsigned int	nr;
-	bool		outermost;
-	unsigned long	*entries;
-};
-
 struct unwind_user_tables;
 
 /* Words that name a signal return trampoline, see struct unwind_user_state. */
@@ -57,6 +45,7 @@ enum unwind_user_type {
  * @UNWIND_USER_NO_FRAME:	The frame pointer or the return address is 0, and no
  *				table says that this is the outermost frame
  * @UNWIND_USER_KILLED:		A fatal signal is pending
+ * @UNWIND_USER_REFUSED:	There was no walk: no stack, or no memory for the trace
  *
  * Walks end with the values from @UNWIND_USER_END on, or with
  * @UNWIND_USER_FOUND if there is no room for more.
@@ -74,6 +63,20 @@ enum unwind_user_status {
 	UNWIND_USER_NO_CODE,
 	UNWIND_USER_NO_FRAME,
 	UNWIND_USER_KILLED,
+	UNWIND_USER_REFUSED,
+};
+
+/**
+ * struct unwind_stacktrace - The user addresses of one stack, innermost first
+ * @nr:		Number of valid addresses in @entries
+ * @end:	Why there are no more: %UNWIND_USER_END if the last address is in the
+ *		outermost frame
+ * @entries:	The addresses; whoever fills in the structure owns the memory
+ */
+struct unwind_stacktrace {
+	unsigned int		nr;
+	enum unwind_user_status	end;
+	unsigned long		*entries;
 };
 
 /**

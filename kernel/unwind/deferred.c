@@ -412,7 +412,7 @@ int unwind_deferred_cached(struct unwind_stacktrace *trace)
 	struct unwind_cache *cache = info->cache;
 
 	trace->nr = 0;
-	trace->outermost = false;
+	trace->end = UNWIND_USER_REFUSED;
 	trace->entries = NULL;
 
 	if (!cache || !unwind_accepts_requests() ||
@@ -421,7 +421,7 @@ int unwind_deferred_cached(struct unwind_stacktrace *trace)
 
 	unwind_regs_assert(info);
 	trace->nr = cache->nr;
-	trace->outermost = cache->outermost;
+	trace->end = cache->end;
 	trace->entries = cache->entries;
 
 	return 0;
@@ -470,7 +470,7 @@ static bool unwind_walk(struct unwind_task_info *info,
 	cache = unwind_get_cache(info);
 	if (!cache) {
 		trace->nr = 0;
-		trace->outermost = false;
+		trace->end = UNWIND_USER_REFUSED;
 		trace->entries = NULL;
 		return false;
 	}
@@ -486,7 +486,7 @@ static bool unwind_walk(struct unwind_task_info *info,
 	if (nofault)
 		pagefault_enable();
 	cache->nr = trace->nr;
-	cache->outermost = trace->outermost;
+	cache->end = trace->end;
 
 	return true;
 }
@@ -515,7 +515,7 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	might_fault();
 
 	trace->nr = 0;
-	trace->outermost = false;
+	trace->end = UNWIND_USER_REFUSED;
 	trace->entries = NULL;
 	if (unwind_regs_changing())
 		return -EAGAIN;
@@ -608,7 +608,7 @@ static void unwind_process(struct unwind_task_info *info)
 
 	if ((mask & UNWIND_USED) && info->cache) {
 		trace.nr = info->cache->nr;
-		trace.outermost = info->cache->outermost;
+		trace.end = info->cache->end;
 		trace.entries = info->cache->entries;
 	} else {
 		unwind_walk(info, &trace);

@@ -1061,7 +1061,7 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	might_fault();
 
 	trace->nr = 0;
-	trace->outermost = false;
+	trace->end = UNWIND_USER_REFUSED;
 	ret = unwind_user_start(&state);
 	if (ret)
 		return ret;
@@ -1095,6 +1095,6 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	unwind_user_tables_end(&tables, &state);
 	trace_unwind_user_done(&state, nr);
 	trace->nr = nr;
-	trace->outermost = state.status == UNWIND_USER_END;
+	trace->end = state.status;
 	return 0;
 }

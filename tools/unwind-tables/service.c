@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <linux/netlink.h>
 #include <poll.h>
@@ -72,6 +73,9 @@ struct service {
 	bool ahead;
 	__u64 ahead_cpu_ns;
 	bool end;
+	/* What has come of a line of the parent's */
+	char line[PATH_MAX];
+	size_t line_len;
 };
 
 static struct {
@@ -466,17 +470,58 @@ static pid_t process_of(pid_t tid)
 	return pid;
 }
 
+/* Tell the program that started us, if it asked for that. It need not listen. */
+static void tell_parent(const char *line)
+{
+	if (opts.parent && write(STDOUT_FILENO, line, strlen(line)) < 0)
+		log_line(LOG_WARNING, "cannot write to the program that started this: %s",
+			 strerror(errno));
+}
+
+static void on_workload_file(void *arg, const char *path)
+{
+	struct service *service = arg;
+
+	unwind_keeper_path(service->keeper, path);
+}
+
+/* Each line of the parent's names a program that is about to be started. */
+static void hear_parent(struct service *service)
+{
+	char *line = service->line, *end;
+	ssize_t len;
+
+	len = read(STDIN_FILENO, line + service->line_len,
+		   sizeof(service->line) - service->line_len);
+	/* It has been closed; or the line is longer than any name. */
+	if (len <= 0) {
+		service->end = true;
+		return;
+	}
+	service->line_len += len;
+	while ((end = memchr(line, '\n', service->line_len))) {
+		*end++ = '\0';
+		workload_files(line, on_workload_file, service);
+		tell_parent("done\n");
+		service->line_len -= end - line;
+		memmove(line, end, service->line_len);
+	}
+}
+
 /* The processes of --only, which may be none */
 static void see_to_only(struct service *service)
 {
 	const char *at = opts.only;
+	pid_t last = 0;
 	char *end;
 
 	while (*at) {
 		pid_t pid = process_of(strtol(at, &end, 10));
 
-		if (pid > 0)
+		/* The threads of a process often stand beside each other. */
+		if (pid > 0 && pid != last)
 			unwind_keeper_process(service->keeper, pid);
+		last = pid;
 		at = *end == ',' ? end + 1 : end;
 	}
 }
@@ -490,9 +535,8 @@ static void turn(struct service *service)
 		return;
 	}
 	read_signals(service);
-	/* Nobody writes to it: it has been closed. */
 	if (service->fds[2].revents)
-		service->end = true;
+		hear_parent(service);
 	if (service->end)
 		return;
 	if (service->fds[1].revents)
@@ -653,14 +697,6 @@ static int open_all(struct service *service)
 	return service->signals < 0 ? -errno : 0;
 }
 
-/* Tell the program that started us, if it asked for that. It need not listen. */
-static void tell_parent(const char *line)
-{
-	if (opts.parent && write(STDOUT_FILENO, line, strlen(line)) < 0)
-		log_line(LOG_WARNING, "cannot write to the program that started this: %s",
-			 strerror(errno));
-}
-
 int cmd_serve(int argc, char **argv)
 {
 	struct service service = { };
@@ -669,7 +705,8 @@ int cmd_serve(int argc, char **argv)
 	ret = parse(argc, argv);
 	if (ret)
 		return ret;
-	if (!opts.keep_priority)
+	/* The parent waits for what it asks for. */
+	if (!opts.keep_priority && !opts.parent)
 		lower_priority();
 	raise_descriptors();
 	if (open_all(&service)) {

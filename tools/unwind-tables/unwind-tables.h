@@ -45,6 +45,11 @@ int table_of(const char *path, struct unwind_table **table);
 void print_summary(const struct unwind_table *table);
 double percent(__u64 part, __u64 whole);
 
+/* workload.c */
+typedef void (*workload_file_t)(void *arg, const char *path);
+
+void workload_files(const char *name, workload_file_t found, void *arg);
+
 /* events.c: executable mappings, forks and ends of all processes */
 struct events;
 

@@ -86,7 +86,10 @@ enum reader_step {
 struct reader_page {
 	/* Question */
 	enum reader_question question;
-	/* 0: what is meant is the path, below the directory. Nobody need have it mapped. */
+	/*
+	 * 0: what is meant is the path, below the directory if there is one. Nobody need
+	 * have it mapped.
+	 */
 	pid_t pid;
 	/* Of the mapping; 0 stands for all mappings. */
 	__u64 address;

@@ -1260,6 +1260,19 @@ int unwind_keeper_map(struct unwind_keeper *keeper, pid_t pid, uint64_t address)
 	return see_to_mappings(keeper, pid, address);
 }
 
+int unwind_keeper_path(struct unwind_keeper *keeper, const char *path)
+{
+	struct mapping mapping;
+	int error;
+
+	see_to_vdso(keeper);
+	error = keeper_ask_path(keeper, READER_LOOK, "", path);
+	if (error)
+		return error == -ENOEXEC ? -ENODATA : error;
+	mapping = keeper->reader.page->mappings[0];
+	return see_to(keeper, 0, &mapping);
+}
+
 int unwind_keeper_memory(struct unwind_keeper *keeper, pid_t pid, uint64_t address)
 {
 	if (has_no_number(pid) || pid == keeper->reader.pid)

@@ -32,6 +32,11 @@ int reader_open_path(const struct reader_page *page)
 	};
 	int directory, fd;
 
+	/* Somebody has chosen this file. */
+	if (!page->directory[0]) {
+		fd = open(page->path, O_PATH | O_CLOEXEC);
+		return fd < 0 ? -errno : fd;
+	}
 	directory = open(page->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (directory < 0)
 		return -errno;

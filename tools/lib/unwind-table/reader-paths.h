@@ -6,7 +6,7 @@
 
 /*
  * The reader's questions about page->path below page->directory. Symbolic links are
- * not followed, and other file systems not entered.
+ * not followed, and other file systems not entered, unless there is no directory.
  */
 
 /* A descriptor that is not open for reading yet, or a negative errno */

@@ -69,6 +69,12 @@ void unwind_keeper_close(struct unwind_keeper *keeper);
 int unwind_keeper_map(struct unwind_keeper *keeper, pid_t pid, uint64_t address);
 
 /*
+ * Make sure that the file at @path has a table, before anybody has it mapped. It is
+ * kept as if somebody had just ceased to. Returns what unwind_keeper_map() does.
+ */
+int unwind_keeper_path(struct unwind_keeper *keeper, const char *path);
+
+/*
  * Give tables to the trampolines that are known in the executable anonymous memory at
  * @address of process @pid. 0 if there are some; -ENODATA if there are none.
  */

@@ -31,10 +31,12 @@
 #define MAX_USER	512
 #define NR_STRESS	20000
 #define NR_STRESS_TIDS	16
+#define NO_RULE		PERF_RECORD_MISC_CALLCHAIN_NO_RULE
+#define DEPTH		PERF_RECORD_MISC_CALLCHAIN_DEPTH
 
 /*
- * What comes in: a sample, a record, a complete record, an exit or some other event; or
- * nothing but the timer (T), which has a time of its own.
+ * What comes in: a sample, a record, a complete record, one that ends without a rule (N),
+ * an exit or some other event; or nothing but the timer (T), which has a time of its own.
  */
 struct step {
 	char	type;
@@ -48,7 +50,8 @@ struct step {
 /*
  * What comes out, in order, each as its time and
  *   +N a sample with N user entries, - one without, r a record, . anything else;
- *   c after a sample that is known to be complete, x after one that is cut
+ *   c after a sample that is known to be complete, x after one that is cut, n if it is
+ *   known to be so without a rule
  */
 struct merge_case {
 	const char		*name;
@@ -270,6 +273,13 @@ static const struct merge_case merge_cases[] = {
 		.stats		= { .nr_samples = 2, .nr_records = 1, .nr_merged = 1,
 				    .nr_blocked = 1 },
 	}, {
+		.name		= "who says why says that it is cut",
+		.limits		= UNLIMITED,
+		.steps		= { { 'S', 1, 7, 10 }, { 'N', 1, 7, 20, 2 }, { 'S', 1, 9, 30 },
+				    { 'R', 1, 9, 40, 3 } },
+		.expected	= "10+2n 20r 30+3x 40r ",
+		.stats		= { .nr_samples = 2, .nr_records = 2, .nr_merged = 2 },
+	}, {
 		.name		= "the deeper of two records says how far it reaches",
 		.limits		= UNLIMITED,
 		.steps		= { { 'R', 1, 7, 10, 2 }, { 'C', 1, 7, 11, 3 }, { 'S', 1, 7, 20 },
@@ -325,7 +335,10 @@ static void make_event(union perf_event *event, struct perf_sample *sample,
 	case 'M':
 		sample->misc = PERF_RECORD_MISC_CALLCHAIN_OUTERMOST;
 		fallthrough;
+	case 'N':
 	case 'R':
+		if (step->type == 'N')
+			sample->misc = NO_RULE;
 		event->header.type = PERF_RECORD_CALLCHAIN_DEFERRED;
 		user->nr = step->nr;
 		for (i = 0; i < user->nr; i++)
@@ -353,8 +366,9 @@ static int log_event(void *priv, union perf_event *event,
 	static const char * const states[] = {
 		[USER_CALLCHAIN__UNKNOWN]	= "",
 		[USER_CALLCHAIN__COMPLETE]	= "c",
-		[USER_CALLCHAIN__CUT]		= "x",
 		[USER_CALLCHAIN__MISSING]	= "",
+		[USER_CALLCHAIN__CUT]		= "x",
+		[USER_CALLCHAIN__CUT | NO_RULE]	= "n",
 	};
 	struct merge_log *log = priv;
 	u64 time = event->sample.array[3];
@@ -649,12 +663,12 @@ static struct deferred_summary *make_summary(void)
 	for (i = 1; i <= NR_FILES; i++) {
 		scnprintf(name, sizeof(name), "/lib/%d", i);
 		for (j = 0; j < i; j++)
-			deferred_summary__count_end(summary, name, MAX_STACK - 1);
+			deferred_summary__count_end(summary, name, NO_RULE);
 		summary->nr_samples += i;
 	}
-	deferred_summary__count_end(summary, "/lib/12", MAX_STACK);
-	deferred_summary__count_end(summary, NULL, MAX_STACK);
-	deferred_summary__count_end(summary, NULL, MAX_STACK - 1);
+	deferred_summary__count_end(summary, "/lib/12", DEPTH);
+	deferred_summary__count_end(summary, NULL, DEPTH);
+	deferred_summary__count_end(summary, NULL, NO_RULE);
 	summary->nr_complete = 100;
 	summary->nr_missing = 2;
 	summary->nr_empty = 1;
@@ -664,7 +678,7 @@ static struct deferred_summary *make_summary(void)
 	return summary;
 }
 
-/* 10 of 14 ends are listed, the others are these: 2, and three that came once */
+/* 10 of 15 ends are listed, the others are these: 2, and four that came once */
 static bool is_made(const struct deferred_summary *summary)
 {
 	unsigned int i;
@@ -672,14 +686,14 @@ static bool is_made(const struct deferred_summary *summary)
 
 	if (summary->nr_ends != DEFERRED_SUMMARY_ENDS || summary->nr_samples != 184 ||
 	    summary->nr_complete != 100 || summary->nr_missing != 2 ||
-	    summary->nr_empty != 1 || summary->nr_no_file != 1 || summary->nr_other != 5 ||
+	    summary->nr_empty != 1 || summary->nr_other != 6 ||
 	    !summary->counted || summary->max_stack != MAX_STACK)
 		return false;
 
 	for (i = 0; i < DEFERRED_SUMMARY_ENDS; i++) {
 		scnprintf(name, sizeof(name), "/lib/%d", NR_FILES - i);
 		if (summary->ends[i].nr != NR_FILES - i || strcmp(summary->ends[i].file, name) ||
-		    summary->ends[i].reason != DEFERRED_END__NO_RULE)
+		    summary->ends[i].reason != NO_RULE)
 			return false;
 	}
 	return true;
@@ -703,16 +717,16 @@ static int test__deferred_summary(struct test_suite *test __maybe_unused,
 		char name[32];
 
 		scnprintf(name, sizeof(name), "/lib/%d", i);
-		deferred_summary__count_end(summary, name, i ? 1 : MAX_STACK);
+		deferred_summary__count_end(summary, name, i ? NO_RULE : DEPTH);
 		summary->nr_samples++;
 	}
-	deferred_summary__count_end(summary, "/lib/0", MAX_STACK);
+	deferred_summary__count_end(summary, "/lib/0", DEPTH);
 	summary->nr_samples++;
 	TEST_ASSERT_VAL("bounded", hashmap__size(summary->counts) <= 4096);
 	deferred_summary__rank(summary);
 	TEST_ASSERT_EQUAL("listed", summary->nr_ends, DEFERRED_SUMMARY_ENDS);
 	TEST_ASSERT_VAL("worst", summary->ends[0].nr == 2 &&
-			summary->ends[0].reason == DEFERRED_END__DEPTH &&
+			summary->ends[0].reason == DEPTH &&
 			!strcmp(summary->ends[0].file, "/lib/0"));
 	TEST_ASSERT_EQUAL("others", (int)summary->nr_other, 10001 - 2 - 9);
 	deferred_summary__delete(summary);
@@ -735,7 +749,7 @@ static int test__deferred_section(struct test_suite *test __maybe_unused,
 	 * Where the fields are: magic, version, flags, number of ends, samples; reason
 	 * and length
 	 */
-	static const size_t fields[] = { 0, 8, 12, 20, 24, 72 + 8, 72 + 12, };
+	static const size_t fields[] = { 0, 8, 12, 20, 24, 64 + 8, 64 + 12, };
 	struct deferred_summary *summary = make_summary();
 	size_t size, i;
 	u8 *buf, *part;
@@ -745,7 +759,7 @@ static int test__deferred_section(struct test_suite *test __maybe_unused,
 	buf = deferred_summary__encode(summary, &size);
 	deferred_summary__delete(summary);
 	TEST_ASSERT_VAL("encode", buf);
-	TEST_ASSERT_VAL("size", size == 72 + 10 * (16 + 8));
+	TEST_ASSERT_VAL("size", size == 64 + 10 * (16 + 8));
 	TEST_ASSERT_VAL("decode", decodes(buf, size, false));
 
 	/* A copy of the right size, so that address sanitizer sees what is read */

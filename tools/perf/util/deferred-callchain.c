@@ -103,8 +103,8 @@ struct deferred_context {
 	/* What of @user counts as held back, if there is a record and someone waits */
 	size_t				charged;
 	struct ip_callchain		*user;
-	/* @user reaches the outermost frame */
-	bool				complete;
+	/* How far @user reaches */
+	enum user_callchain		state;
 };
 
 struct held_event {
@@ -146,7 +146,7 @@ struct deferred_callchains {
 	bool				unordered;
 	bool				copy;
 	bool				ignore_tid;
-	/* A record that does not say that it is complete is cut */
+	/* A record that does not say how far it reaches is cut */
 	bool				tells;
 	/* No more events to come */
 	bool				final;
@@ -230,9 +230,9 @@ void deferred_callchains__set_ignore_tid(struct deferred_callchains *dc, bool ig
 }
 
 /*
- * Tell whether the kernel marks complete callchains. Not all kernels do. If it
- * is not known, the first callchain that is marked shows it; until then nobody
- * can say how far a callchain reaches.
+ * Tell whether the kernel says how far callchains reach. Not all kernels do. If it
+ * is not known, the first callchain of which it is said shows it; until then nobody
+ * can say how far another one reaches.
  */
 void deferred_callchains__set_tells(struct deferred_callchains *dc, bool tells)
 {
@@ -427,7 +427,7 @@ static void count_sample(struct deferred_callchains *dc, struct deferred_context
 		stats->nr_merged++;
 		if (!context->user->nr)
 			stats->nr_empty++;
-		if (context->complete)
+		if (context->state == USER_CALLCHAIN__COMPLETE)
 			stats->nr_complete++;
 	} else if (!dc->ignore_tid && (thread->current != context || thread->exited)) {
 		stats->nr_lost++;
@@ -443,10 +443,10 @@ static enum user_callchain context_state(const struct deferred_callchains *dc,
 {
 	if (!context->user || !deferred_callchain__nr_valid(context->user))
 		return USER_CALLCHAIN__MISSING;
-	if (context->complete)
-		return USER_CALLCHAIN__COMPLETE;
+	if (context->state == USER_CALLCHAIN__CUT && !dc->tells)
+		return USER_CALLCHAIN__UNKNOWN;
 
-	return dc->tells ? USER_CALLCHAIN__CUT : USER_CALLCHAIN__UNKNOWN;
+	return context->state;
 }
 
 static int deliver_event(struct deferred_callchains *dc, union perf_event *event,
@@ -626,13 +626,16 @@ static int drain_queue(struct deferred_callchains *dc)
 	return err;
 }
 
-/* Its last entry is in the outermost frame, and all entries up to there are valid. */
-static bool is_complete(const struct perf_sample *sample)
+/* How far a record reaches: all entries up to the outermost frame have to be valid. */
+static enum user_callchain record_state(const struct perf_sample *sample)
 {
 	const struct ip_callchain *user = sample->callchain;
 
-	return (sample->misc & PERF_RECORD_MISC_CALLCHAIN_OUTERMOST) && user->nr &&
-	       deferred_callchain__nr_valid(user) == user->nr;
+	if ((sample->misc & PERF_RECORD_MISC_CALLCHAIN_OUTERMOST) && user->nr &&
+	    deferred_callchain__nr_valid(user) == user->nr)
+		return USER_CALLCHAIN__COMPLETE;
+
+	return user_callchain__cut(sample->misc);
 }
 
 static int process_record(struct deferred_callchains *dc, struct perf_sample *sample)
@@ -642,7 +645,7 @@ static int process_record(struct deferred_callchains *dc, struct perf_sample *sa
 	int err;
 
 	dc->stats->nr_records++;
-	if (is_complete(sample))
+	if (record_state(sample) != USER_CALLCHAIN__CUT)
 		dc->tells = true;
 
 	context = findnew_context(dc, sample);
@@ -664,7 +667,7 @@ static int process_record(struct deferred_callchains *dc, struct perf_sample *sa
 		free(context->user);
 		context->user = user;
 		list_del_init(&context->expiring);
-		context->complete = is_complete(sample);
+		context->state = record_state(sample);
 		charge_context(dc, context);
 	}
 

@@ -12,6 +12,7 @@
 #include <linux/compiler.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
+#include <linux/perf_event.h>
 #include <linux/string.h>
 #include <linux/zalloc.h>
 
@@ -23,7 +24,7 @@
  * "PERFUSER", since very old files have something else in its place.
  */
 #define SUMMARY_MAGIC		0x5245535546524550ULL
-#define SUMMARY_VERSION		1
+#define SUMMARY_VERSION		2
 #define SUMMARY_MERGED		BIT(0)
 #define SUMMARY_COUNTED		BIT(1)
 #define SUMMARY_FLAGS		(SUMMARY_MERGED | SUMMARY_COUNTED)
@@ -38,7 +39,6 @@ struct raw_summary {
 	u64	nr_complete;
 	u64	nr_missing;
 	u64	nr_empty;
-	u64	nr_no_file;
 	u64	nr_other;
 };
 
@@ -51,13 +51,12 @@ struct raw_end {
 
 /* There is no limit to the files that are mapped in the course of a recording. */
 #define MAX_COUNTS		4096
-#define NO_FILE			"[no file]"
 
 static size_t end_hash(long key, void *ctx __maybe_unused)
 {
 	const struct deferred_end *end = (void *)key;
 
-	return str_hash(end->file) * DEFERRED_END__MAX + end->reason;
+	return str_hash(end->file) + end->reason;
 }
 
 static bool end_equal(long key1, long key2, void *ctx __maybe_unused)
@@ -149,22 +148,18 @@ static struct deferred_end *findnew_end(struct deferred_summary *summary,
  * deferred_summary__count_end - count a user stack that is not complete
  * @summary: the summary
  * @file: name of the file that its last address is in, or NULL
- * @nr_entries: number of its entries
+ * @reason: why it ends there, as in header.misc
  *
  * With too many files, or a name that is too long to keep, it is in some other file.
  */
 void deferred_summary__count_end(struct deferred_summary *summary, const char *file,
-				 u64 nr_entries)
+				 u16 reason)
 {
-	struct deferred_end key = { .file = (char *)(file ?: NO_FILE), };
+	struct deferred_end key = {
+		.file	= (char *)(file ?: DEFERRED_END__NO_FILE),
+		.reason	= reason,
+	};
 	struct deferred_end *end = NULL;
-
-	if (summary->max_stack && nr_entries >= summary->max_stack) {
-		key.reason = DEFERRED_END__DEPTH;
-	} else if (!file) {
-		summary->nr_no_file++;
-		return;
-	}
 
 	if (strlen(key.file) < PATH_MAX)
 		end = findnew_end(summary, &key);
@@ -261,7 +256,6 @@ void *deferred_summary__encode(const struct deferred_summary *summary, size_t *s
 		.nr_complete	= summary->nr_complete,
 		.nr_missing	= summary->nr_missing,
 		.nr_empty	= summary->nr_empty,
-		.nr_no_file	= summary->nr_no_file,
 		.nr_other	= summary->nr_other,
 	};
 
@@ -298,7 +292,7 @@ static bool adds_up(const struct deferred_summary *summary)
 	u64 left = summary->nr_samples;
 	const u64 parts[] = {
 		summary->nr_complete, summary->nr_missing, summary->nr_empty,
-		summary->nr_no_file, summary->nr_other,
+		summary->nr_other,
 	};
 	size_t i;
 
@@ -321,7 +315,7 @@ static bool decode_ends(struct deferred_summary *summary, u32 nr_ends, const voi
 	while (summary->nr_ends < nr_ends) {
 		struct deferred_end *end = &summary->ends[summary->nr_ends];
 		struct raw_end raw;
-		u32 len;
+		u32 len, reason;
 
 		if (size < sizeof(raw))
 			return false;
@@ -334,9 +328,10 @@ static bool decode_ends(struct deferred_summary *summary, u32 nr_ends, const voi
 			return false;
 
 		end->nr = get64(raw.nr, swap);
-		end->reason = get32(raw.reason, swap);
-		if (end->reason >= DEFERRED_END__MAX)
+		reason = get32(raw.reason, swap);
+		if (reason & ~PERF_RECORD_MISC_CALLCHAIN_END_MASK)
 			return false;
+		end->reason = reason;
 
 		end->file = strdup(buf);
 		if (!end->file)
@@ -385,7 +380,6 @@ struct deferred_summary *deferred_summary__decode(const void *buf, size_t size, 
 	summary->nr_complete = get64(raw.nr_complete, swap);
 	summary->nr_missing = get64(raw.nr_missing, swap);
 	summary->nr_empty = get64(raw.nr_empty, swap);
-	summary->nr_no_file = get64(raw.nr_no_file, swap);
 	summary->nr_other = get64(raw.nr_other, swap);
 
 	if (!decode_ends(summary, nr_ends, buf + sizeof(raw), size - sizeof(raw), swap) ||
@@ -394,6 +388,26 @@ struct deferred_summary *deferred_summary__decode(const void *buf, size_t size, 
 		return NULL;
 	}
 	return summary;
+}
+
+static const char *reason_text(u16 reason)
+{
+	switch (reason) {
+	case PERF_RECORD_MISC_CALLCHAIN_NO_RULE:
+		return "no unwind rule for the code there";
+	case PERF_RECORD_MISC_CALLCHAIN_ABSENT:
+		return "the stack, or a table, could not be read";
+	case PERF_RECORD_MISC_CALLCHAIN_CORRUPT:
+		return "no return address where one should be";
+	case PERF_RECORD_MISC_CALLCHAIN_DEPTH:
+		return "deeper than the limit";
+	case PERF_RECORD_MISC_CALLCHAIN_REFUSED:
+		return "walked in place, by frame pointers only";
+	case PERF_RECORD_MISC_CALLCHAIN_KILLED:
+		return "the task was being killed";
+	default:
+		return "the kernel does not say why";
+	}
 }
 
 struct text {
@@ -448,21 +462,18 @@ size_t deferred_summary__fprintf(const struct deferred_summary *summary, const c
 	for (i = 0; i < summary->nr_ends; i++) {
 		const struct deferred_end *end = &summary->ends[i];
 
-		if (end->reason == DEFERRED_END__DEPTH)
+		if (end->reason == PERF_RECORD_MISC_CALLCHAIN_DEPTH && summary->max_stack)
 			scnprintf(why, sizeof(why), ": deeper than the limit of %u frames",
 				  summary->max_stack);
 		else
-			scnprintf(why, sizeof(why), ": no unwind rule for the code there");
+			scnprintf(why, sizeof(why), ": %s", reason_text(end->reason));
 		print_end(&text, end->nr, end->file, why);
 	}
 	if (summary->nr_other)
 		print_end(&text, summary->nr_other, NULL, "in other files");
-	if (summary->nr_no_file)
-		print_end(&text, summary->nr_no_file, NULL,
-			  "outside of files: JIT code, or memory that is not mapped");
 	if (summary->nr_empty)
 		print_end(&text, summary->nr_empty, NULL,
-			  "before the first frame: the stack could not be read");
+			  "before the first frame: there was no stack, or it could not be read");
 	if (summary->nr_missing)
 		print_end(&text, summary->nr_missing, NULL,
 			  "before the first frame: lost, or still in the kernel at the end");

@@ -9,33 +9,24 @@
 
 struct hashmap;
 
+#define DEFERRED_END__NO_FILE	"[no file]"
+
 /* How many files are listed where incomplete user stacks end */
 #define DEFERRED_SUMMARY_ENDS	10
 /* More than the largest summary in a file takes */
 #define DEFERRED_SUMMARY_SIZE	(64 << 10)
 
 /**
- * enum deferred_end_reason - why a user stack ends in a file
- * @DEFERRED_END__NO_RULE: the kernel did not know how to go on from the code there
- * @DEFERRED_END__DEPTH: it has as many entries as were asked for
- * @DEFERRED_END__MAX: not a reason
- */
-enum deferred_end_reason {
-	DEFERRED_END__NO_RULE,
-	DEFERRED_END__DEPTH,
-	DEFERRED_END__MAX,
-};
-
-/**
  * struct deferred_end - where user stacks end
  * @nr: how many
- * @reason: why
- * @file: name of the file that the last address is in
+ * @reason: why, as in header.misc
+ * @file: name of the file that the last address is in, DEFERRED_END__NO_FILE if
+ *	  it is in none
  */
 struct deferred_end {
-	u64				nr;
-	enum deferred_end_reason	reason;
-	char				*file;
+	u64	nr;
+	u16	reason;
+	char	*file;
 };
 
 /**
@@ -48,7 +39,6 @@ struct deferred_end {
  * @nr_complete: those whose user stack reaches the outermost frame
  * @nr_missing: those without a record
  * @nr_empty: those whose record has no entries
- * @nr_no_file: those whose last address is in no file
  * @nr_other: those that end in files other than the ones in @ends
  * @nr_ends: number of @ends
  * @ends: files that most of the others end in, most frequent first
@@ -62,7 +52,6 @@ struct deferred_summary {
 	u64			nr_complete;
 	u64			nr_missing;
 	u64			nr_empty;
-	u64			nr_no_file;
 	u64			nr_other;
 	unsigned int		nr_ends;
 	struct deferred_end	ends[DEFERRED_SUMMARY_ENDS];
@@ -74,7 +63,7 @@ void deferred_summary__delete(struct deferred_summary *summary);
 void deferred_summary__reset(struct deferred_summary *summary);
 
 void deferred_summary__count_end(struct deferred_summary *summary, const char *file,
-				 u64 nr_entries);
+				 u16 reason);
 void deferred_summary__rank(struct deferred_summary *summary);
 
 void *deferred_summary__encode(const struct deferred_summary *summary, size_t *size);

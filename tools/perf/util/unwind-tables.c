@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <linux/time64.h>
 
 #include "debug.h"
@@ -29,8 +31,8 @@
 
 #define CUT		"user stacks of programs without frame pointers will be cut"
 
-/* Our ends of its standard input and output */
-static int to_service = -1, from_service = -1;
+/* Our end of a socket that is its standard input and output */
+static int service = -1;
 
 /* Only these of the processes that run already, or threads of them; NULL: all */
 static const char *only_processes(struct target *target)
@@ -41,7 +43,7 @@ static const char *only_processes(struct target *target)
 }
 
 /* It is no child of ours: we may be waiting for another one. */
-static void exec_service(int in, int out, const char *only)
+static void exec_service(int end, const char *only)
 {
 	char *arg = NULL;
 	int null;
@@ -51,7 +53,7 @@ static void exec_service(int in, int out, const char *only)
 	if (fork())
 		_exit(0);
 
-	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0)
+	if (dup2(end, STDIN_FILENO) < 0 || dup2(end, STDOUT_FILENO) < 0)
 		_exit(1);
 	null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	if (!verbose && null >= 0)
@@ -66,36 +68,28 @@ static void exec_service(int in, int out, const char *only)
 
 static int start_service(const char *only)
 {
-	int in[2], out[2], err;
+	int ends[2], err;
 	pid_t pid;
 
-	if (pipe2(in, O_CLOEXEC))
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
 		return -errno;
-	if (pipe2(out, O_CLOEXEC)) {
-		err = -errno;
-		close(in[0]);
-		close(in[1]);
-		return err;
-	}
 
 	fflush(NULL);
 	pid = fork();
 	if (!pid)
-		exec_service(in[0], out[1], only);
+		exec_service(ends[1], only);
 	err = pid < 0 ? -errno : 0;
 	if (pid > 0)
 		waitpid(pid, NULL, 0);
-	close(in[0]);
-	close(out[1]);
-	to_service = in[1];
-	from_service = out[0];
+	close(ends[1]);
+	service = ends[0];
 	return err;
 }
 
-/* Wait for a line. Returns 1, 0 if it takes too long, less if it cannot come. */
+/* Wait for a line, past others. Returns 1, 0 if it takes too long, less if none comes. */
 static int wait_for(const char *line, int msecs)
 {
-	struct pollfd fd = { .fd = from_service, .events = POLLIN };
+	struct pollfd fd = { .fd = service, .events = POLLIN };
 	size_t len = 0;
 	char buf[32];
 
@@ -106,12 +100,15 @@ static int wait_for(const char *line, int msecs)
 			return 0;
 		if (ret <= 0)
 			return ret;
-		if (read(from_service, &buf[len], 1) <= 0)
+		if (read(service, &buf[len], 1) <= 0)
 			return -EPIPE;
-		if (buf[len++] == '\n')
-			break;
+		if (buf[len++] != '\n')
+			continue;
+		if (len == strlen(line) && !memcmp(buf, line, len))
+			return 1;
+		len = 0;
 	}
-	return len == strlen(line) && !memcmp(buf, line, len) ? 1 : -EPIPE;
+	return -EPIPE;
 }
 
 static void wait_for_tables(void)
@@ -175,14 +172,44 @@ void unwind_tables__start(struct target *target)
 }
 
 /**
+ * unwind_tables__prepare_workload - have tables made for a program before it starts
+ * @name: of the program, as for execvp()
+ *
+ * They are for the files that are known before: the program, for a script what runs it, the
+ * dynamic linker and the libraries.
+ */
+void unwind_tables__prepare_workload(const char *name)
+{
+	struct timespec begin, end;
+	int msecs;
+
+	if (service < 0 || strchr(name, '\n'))
+		return;
+
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	if (send(service, name, strlen(name), MSG_NOSIGNAL) < 0 ||
+	    send(service, "\n", 1, MSG_NOSIGNAL) < 0 ||
+	    wait_for("done\n", READY_MSECS) <= 0) {
+		pr_warning("Not all unwind tables for %s are ready; its first user stacks may be cut.\n",
+			   name);
+		return;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	msecs = (end.tv_sec - begin.tv_sec) * MSEC_PER_SEC +
+		(end.tv_nsec - begin.tv_nsec) / (long)NSEC_PER_MSEC;
+	if (msecs >= SILENT_MSECS)
+		pr_info("Preparing unwind tables for %s took %d ms.\n", name, msecs);
+	else
+		pr_debug("Preparing unwind tables for %s took %d ms.\n", name, msecs);
+}
+
+/**
  * unwind_tables__stop - take them back
  */
 void unwind_tables__stop(void)
 {
-	if (to_service < 0)
+	if (service < 0)
 		return;
-	close(to_service);
-	close(from_service);
-	to_service = -1;
-	from_service = -1;
+	close(service);
+	service = -1;
 }

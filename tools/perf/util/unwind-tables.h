@@ -8,6 +8,7 @@ struct target;
 
 bool unwind_tables__supported(void);
 void unwind_tables__start(struct target *target);
+void unwind_tables__prepare_workload(const char *name);
 void unwind_tables__stop(void);
 
 #endif /* __PERF_UNWIND_TABLES_H */

@@ -271,10 +271,10 @@ ten 10 [000] 0.000000120: - K100 401100" "$(script_complete -i "$(data other-bit
 
 summary="# user stacks : 984 of 1001 complete (98.3%); the others end
 #          5  /lib/?[2Jlibfoo.so: no unwind rule for the code there
+#          3  [no file]: no return address where one should be
 #          2  /bin/bar: deeper than the limit of 127 frames
 #          4  in other files
-#          3  outside of files: JIT code, or memory that is not mapped
-#          1  before the first frame: the stack could not be read
+#          1  before the first frame: there was no stack, or it could not be read
 #          2  before the first frame: lost, or still in the kernel at the end"
 
 header_summary() {

@@ -157,8 +157,8 @@ TEST_F(abi, record_has_user_mode_exact_size_and_sample_id)
 	rec = record_nr(ring, 0);
 	EXPECT_FALSE(rec->bad);
 	EXPECT_EQ(22, rec->type);
-	/* Frame pointers do not prove that all of the stack is there: not bit 13 */
-	EXPECT_EQ(PERF_RECORD_MISC_USER, rec->misc);
+	/* Frame pointers do not prove that all of the stack is there: no rule leads on */
+	EXPECT_EQ(PERF_RECORD_MISC_USER | 1 << 8, rec->misc);
 	EXPECT_EQ(UP_DEFERRED_SIZE(CHAIN_NR), rec->size);
 	EXPECT_EQ(getpid(), rec->pid);
 	EXPECT_EQ(my_tid(), rec->tid);

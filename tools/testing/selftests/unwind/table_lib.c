@@ -517,6 +517,7 @@ void table_walk(const struct stack *s, struct trace *t)
 	if (rec && !rec->bad) {
 		t->nr = rec->nr < ARRAY_SIZE(t->ips) ? rec->nr : ARRAY_SIZE(t->ips);
 		t->outermost = rec->misc & UT_MISC_OUTERMOST;
+		t->end = UT_MISC_END(rec->misc);
 		memcpy(t->ips, rec->ips, t->nr * sizeof(*t->ips));
 	}
 	up_forget(&table_ring);

@@ -1215,6 +1215,42 @@ TEST_F(walk, trace_event_tells_what_frames_were_found_by)
 	EXPECT_EQ(2, trace_count_of_task("nr=3 file=2 sframe=0 fp=0 entry=0 signal=0"));
 }
 
+TEST_F(walk, record_says_why_it_is_cut)
+{
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = at(self, AT_OUTER);
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_cfa(RSP, 8), UNKNOWN));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
+	EXPECT_EQ(0, self->t.end);
+
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), UNKNOWN, UNKNOWN));
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
+	EXPECT_EQ(UT_END_NO_RULE, self->t.end);
+
+	/* The CFA of the caller is not aligned. */
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_cfa(RSP, 12), UNKNOWN));
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
+	EXPECT_EQ(UT_END_CORRUPT, self->t.end);
+
+	/* A return address that is no code */
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_cfa(RSP, 8), UNKNOWN));
+	self->s.words[1] = 8;
+	table_walk(&self->s, &self->t);
+	EXPECT_EQ(3, self->t.nr);
+	EXPECT_EQ(UT_END_CORRUPT, self->t.end);
+
+	/* By frame pointer, which leads nowhere */
+	self->s.words[1] = (unsigned long)test_dir;
+	self->s.regs[RBP] = 0;
+	table_walk(&self->s, &self->t);
+	EXPECT_EQ(3, self->t.nr);
+	EXPECT_EQ(UT_END_NO_RULE, self->t.end);
+
+	ASSERT_EQ(0, mprotect(self->s.words, PAGE, PROT_NONE));
+	EXPECT_TRUE(FRAMES(false));
+	EXPECT_EQ(UT_END_ABSENT, self->t.end);
+}
+
 /* A record has less than the walk has found. */
 TEST_F(walk, record_that_was_cut_is_not_complete)
 {
@@ -1242,6 +1278,7 @@ TEST_F(walk, record_that_was_cut_is_not_complete)
 		rec = up_nth(&ring, UT_RECORD_CALLCHAIN_DEFERRED, 0);
 		EXPECT_EQ(most < 4 ? most : 4, rec->nr);
 		EXPECT_EQ(most >= 4, !!(rec->misc & UT_MISC_OUTERMOST));
+		EXPECT_EQ(most >= 4 ? 0 : UT_END_DEPTH, UT_MISC_END(rec->misc));
 		up_close(&ring);
 	}
 }
@@ -1318,12 +1355,14 @@ static void check_in_the_middle(struct __test_metadata *_metadata,
 	/* The sample whose frames are still to come has none itself. */
 	sample = up_nth(&enter, PERF_RECORD_SAMPLE, 0);
 	EXPECT_TRUE(sample->deferred);
-	EXPECT_FALSE(sample->misc & UT_MISC_OUTERMOST);
+	EXPECT_EQ(PERF_RECORD_MISC_KERNEL, sample->misc);
 
 	sample = up_nth(&exit, PERF_RECORD_SAMPLE, 0);
 	EXPECT_FALSE(sample->deferred);
 	EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user, ips, cut));
 	EXPECT_EQ(outermost && cut == nr, !!(sample->misc & UT_MISC_OUTERMOST));
+	EXPECT_EQ(cut < nr ? UT_END_DEPTH : UT_MISC_END(rec->misc),
+		  UT_MISC_END(sample->misc));
 	up_close(&enter);
 	up_close(&exit);
 }
@@ -1379,6 +1418,7 @@ TEST_F(walk, sample_walked_in_place_after_the_walk_is_not_said_to_be_complete)
 	EXPECT_FALSE(rec->deferred);
 	EXPECT_TRUE(up_frames_equal(rec->user, rec->nr_user, in_place, 4));
 	EXPECT_FALSE(rec->misc & UT_MISC_OUTERMOST);
+	EXPECT_EQ(UT_END_REFUSED, UT_MISC_END(rec->misc));
 	up_close(&enter);
 	up_close(&exit);
 }

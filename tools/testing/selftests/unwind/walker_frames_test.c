@@ -648,6 +648,7 @@ TEST_F(walk, walk_that_waits_for_a_page_can_be_killed)
 	unsigned long page = walk.stack + STACK_SIZE - 4 * PAGE;
 	struct perf_event_attr attr;
 	struct slow_disk disk;
+	struct up_rec *rec;
 	int status, go[2];
 	pid_t pid;
 
@@ -683,7 +684,9 @@ TEST_F(walk, walk_that_waits_for_a_page_can_be_killed)
 	up_drain(&walk.ring);
 	want(A(stub_plain_ip));
 	want(RA(0));
-	EXPECT_TRUE(is_wanted(only_answer(&walk.ring)));
+	rec = only_answer(&walk.ring);
+	ASSERT_TRUE(is_wanted(rec));
+	EXPECT_EQ(PERF_RECORD_MISC_USER | 6 << 8, rec->misc);
 }
 
 TEST_HARNESS_MAIN

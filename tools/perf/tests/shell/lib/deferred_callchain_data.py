@@ -17,9 +17,14 @@ import sys
 MISC_KERNEL = 1
 MISC_USER = 2
 # Of perf inject, in samples
-MISC_MISSING = 1 << 11
+MISC_MISSING = 15 << 8
 MISC_CUT = 1 << 12
 MISC_OUTERMOST = 1 << 13
+# Why others are cut
+MISC_NO_RULE = 1 << 8
+MISC_CORRUPT = 3 << 8
+MISC_DEPTH = 4 << 8
+MISC_REFUSED = 5 << 8
 
 RECORD_LOST = 2
 RECORD_COMM = 3
@@ -158,12 +163,12 @@ class Data:
             body = body[:size - 8]
         self.event(RECORD_CALLCHAIN_DEFERRED, MISC_USER | misc, body)
 
-    def add_summary(self, samples, complete, ends=(), missing=0, empty=0, no_file=0, other=0,
-                version=1, flags=2, max_stack=127,
+    def add_summary(self, samples, complete, ends=(), missing=0, empty=0, other=0,
+                version=2, flags=2, max_stack=127,
                     magic=b'PERFUSER'):
         """The header's summary of user stacks; ends are (count, reason, file)."""
-        body = self.magic(magic) + self.pack('IIIIQQQQQQ', version, flags, max_stack, len(ends), samples, complete,
-                         missing, empty, no_file, other)
+        body = self.magic(magic) + self.pack('IIIIQQQQQ', version, flags, max_stack, len(ends), samples, complete,
+                         missing, empty, other)
         for count, reason, file in ends:
             name = file + b'\0' * (8 - len(file) % 8)
             body += self.pack('QII', count, reason, len(name)) + name
@@ -416,8 +421,9 @@ def cut_known():
     """The header says that the kernel tells, and this perf does not know all of it."""
     data = Data(dummy=True)
     data.sections[FEATURE_FUTURE] = b'future!\0'
-    data.add_summary(1001, 1000 - 16, missing=2, empty=1, no_file=3, other=4,
-                 ends=[(5, 0, b'/lib/\x1b[2Jlibfoo.so'), (2, 1, b'/bin/bar')])
+    data.add_summary(1001, 1000 - 16, missing=2, empty=1, other=4,
+                     ends=[(5, MISC_NO_RULE, b'/lib/\x1b[2Jlibfoo.so'),
+                           (3, MISC_CORRUPT, b'[no file]'), (2, MISC_DEPTH, b'/bin/bar')])
     return cut(data)
 
 
@@ -483,7 +489,7 @@ CASES = {
     'bad-sum': lambda: bad_summary(missing=1),
     'bad-sum-low': lambda: bad_summary(complete=9),
     'bad-magic': lambda: bad_summary(magic=b'tp_event'),
-    'bad-version': lambda: bad_summary(version=2),
+    'bad-version': lambda: bad_summary(version=1),
     'bad-flags': lambda: bad_summary(flags=6),
     'newer': newer,
     'newer-pipe': lambda: newer(pipe=True),
