@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <locale.h>
 #include <search.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -19,6 +20,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <wchar.h>
+#include <wctype.h>
 #include <linux/perf_event.h>
 
 #include <bpf/bpf.h>
@@ -258,12 +261,31 @@ static int folded_cmp(const void *a, const void *b)
 	return strcmp(((struct folded *)a)->text, ((struct folded *)b)->text);
 }
 
+/*
+ * Threads, files and functions can have any name. Semicolons and blanks have a
+ * meaning in folded stacks, and what is not printable may have one to a terminal.
+ */
 static void put(FILE *out, const char *name)
 {
+	const char *end = name + strlen(name);
+	ssize_t len;
+	wchar_t c;
+
+	for (; name < end; name += len) {
+		len = mbrtowc(&c, name, end - name, &(mbstate_t){ });
+		if (len > 0 && iswgraph(c) && c != ';') {
+			fwrite(name, len, 1, out);
+		} else {
+			fputc('_', out);
+			len = len > 0 ? len : 1;
+		}
+	}
+}
+
+static void put_frame(FILE *out, const char *name)
+{
 	fputc(';', out);
-	/* Semicolons and blanks have a meaning here. */
-	for (; *name; name++)
-		fputc(*name == ';' || *name == ' ' ? '_' : *name, out);
+	put(out, name);
 }
 
 static void fold(const struct prof_head *head, const __u64 *user, int user_size)
@@ -276,17 +298,17 @@ static void fold(const struct prof_head *head, const __u64 *user, int user_size)
 	int i;
 
 	out = need(open_memstream(&text, &len));
-	fprintf(out, "%.16s", head->comm);
+	put(out, head->comm);
 	for (i = user_size / 8 - 1; i >= 0; i--) {
 		user_name(name, sizeof(name), process, user[i], i);
-		put(out, name);
+		put_frame(out, name);
 	}
 	if (user_size < 8)
-		put(out, "[no user stack]");
+		put_frame(out, "[no user stack]");
 	for (i = head->kernel_size / 8 - 1; i >= 0; i--) {
 		snprintf(name, sizeof(name), "%s_[k]",
 			 ksym_name(head->kernel[i] - !!i) ?: "[unknown]");
-		put(out, name);
+		put_frame(out, name);
 	}
 	fclose(out);
 
@@ -571,6 +593,8 @@ int main(int argc, char **argv)
 
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
 	libbpf_set_print(quiet);
+	/* Names are UTF-8, if anything, whatever the user's locale is. */
+	setlocale(LC_CTYPE, "C.UTF-8");
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	signal(SIGALRM, on_signal);
