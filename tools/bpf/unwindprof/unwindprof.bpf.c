@@ -23,6 +23,8 @@ const volatile __u32 self;
 const volatile __u64 min_usecs;
 
 __u64 lost;
+/* Waits that found no room in waiters */
+__u64 unseen;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -43,9 +45,10 @@ struct waiter {
 	struct prof_sample sample;
 };
 
+/* Not by LRU: that would drop the longest waits. unwindprof sets the size. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct waiter);
 } waiters SEC(".maps");
@@ -145,7 +148,8 @@ int BPF_PROG(off_cpu, bool preempt, struct task_struct *prev, struct task_struct
 			take(ctx, &waiter->sample, 2);
 			waiter->since = bpf_ktime_get_ns();
 			pid = prev->pid;
-			bpf_map_update_elem(&waiters, &pid, waiter, BPF_ANY);
+			if (bpf_map_update_elem(&waiters, &pid, waiter, BPF_ANY))
+				__sync_fetch_and_add(&unseen, 1);
 		}
 	}
 

@@ -40,8 +40,9 @@ static struct {
 	pid_t pid;
 	bool off_cpu;
 	unsigned long min_usecs;
+	unsigned int waiters;
 	char **command;
-} opts = { .frequency = 99 };
+} opts = { .frequency = 99, .waiters = 4096 };
 
 static volatile sig_atomic_t stop;
 /* Nothing more comes, take what is there. */
@@ -480,6 +481,8 @@ static const struct argp_option options[] = {
 	{ "duration", 'd', "SECONDS", 0, "How long; without, until interrupted" },
 	{ "off-cpu", 'o', "USECS", OPTION_ARG_OPTIONAL,
 	  "What threads wait for, that long at least; numbers are microseconds" },
+	{ "waiters", 'w', "THREADS", 0,
+	  "With --off-cpu: how many may wait at the same time (4096)" },
 	{ }
 };
 
@@ -509,6 +512,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'o':
 		opts.off_cpu = true;
 		opts.min_usecs = value;
+		break;
+	case 'w':
+		opts.waiters = value;
 		break;
 	case ARGP_KEY_ARG:
 		opts.command = &state->argv[state->next - 1];
@@ -616,6 +622,8 @@ int main(int argc, char **argv)
 	skel->rodata->min_usecs = opts.min_usecs;
 	bpf_program__set_autoload(skel->progs.off_cpu, opts.off_cpu);
 	bpf_program__set_autoload(skel->progs.on_cpu, !opts.off_cpu);
+	if (opts.off_cpu)
+		bpf_map__set_max_entries(skel->maps.waiters, opts.waiters);
 	ret = unwindprof__load(skel);
 	if (ret)
 		die("cannot load the BPF programs (is it a kernel with UNWIND_USER and BTF?)",
@@ -653,6 +661,10 @@ int main(int argc, char **argv)
 	draining = true;
 	ring_buffer__consume(ring);
 
+	if (skel->bss->unseen)
+		fprintf(stderr,
+			"%llu waits were not recorded: more than %u threads waited (see --waiters)\n",
+			(unsigned long long)skel->bss->unseen, opts.waiters);
 	fprintf(stderr, "%llu samples, %llu waited for a stack, %llu got one, %llu records lost\n",
 		(unsigned long long)nr_samples, (unsigned long long)nr_deferred,
 		(unsigned long long)nr_merged, (unsigned long long)skel->bss->lost);
