@@ -674,8 +674,7 @@ static int open_all(struct service *service)
 
 	error = unwind_keeper_open(&service->keeper, &keeper_opts);
 	if (error == -ENOENT || error == -ENXIO || error == -ENODEV)
-		error_line("no %s: this kernel was built without CONFIG_UNWIND_USER_TABLE",
-			   device);
+		no_device(device, -error);
 	else if (error)
 		error_line("%s: cannot open it: %s%s", device, strerror(-error),
 			   error == -EPERM || error == -EACCES ?

@@ -100,7 +100,7 @@ static bool is_known(const struct holder *holder)
 
 static void print_holder(const struct holder *holder, const struct counts *counts)
 {
-	char path[64], comm[64] = "?\n", *c;
+	char path[64], comm[64] = "?\n";
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/comm", holder->pid);
@@ -111,9 +111,7 @@ static void print_holder(const struct holder *holder, const struct counts *count
 		fclose(file);
 	}
 	comm[strcspn(comm, "\n")] = '\0';
-	for (c = comm; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
+	make_printable(comm);
 	if (!nr_holders)
 		printf("%7s %-16s %8s %10s %8s\n", "PID", "COMMAND", "TABLES",
 		       "KB", "ATTACHED");
@@ -169,8 +167,7 @@ static bool read_own(struct counts *all)
 	fd = open(DEVICE_NAME, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
 		if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
-			error_line("no %s: this kernel was built without CONFIG_UNWIND_USER_TABLE",
-				   DEVICE_NAME);
+			no_device(DEVICE_NAME, errno);
 		else
 			error_line("%s: cannot be opened: %s; CAP_PERFMON is needed",
 				   DEVICE_NAME, strerror(errno));

@@ -35,6 +35,12 @@ void __printf(2, 3) log_line(int level, const char *format, ...);
 /* A line that the rules for too many of them do not hold back */
 void __printf(1, 2) error_line(const char *format, ...);
 
+/* Why the device cannot be found, where opening it failed with such an error */
+void no_device(const char *device, int error);
+
+/* Replace the control characters of a name: it may go to a terminal. */
+void make_printable(char *text);
+
 /* table.c */
 
 /*

@@ -150,7 +150,7 @@ void unwind_tables__start(struct target *target)
 		if (errno == EACCES || errno == EPERM)
 			pr_debug("Cannot open " DEVICE ", which takes CAP_PERFMON: %m\n");
 		else if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
-			pr_debug("No " DEVICE " (CONFIG_UNWIND_USER_TABLE): " CUT "\n");
+			pr_debug("No " DEVICE ", or no CONFIG_UNWIND_USER_TABLE: " CUT "\n");
 		else
 			pr_warning("Cannot open " DEVICE ": %m; " CUT ".\n"
 				   "--no-unwind-tables goes without.\n");
