@@ -11,9 +11,9 @@ mkdir -p "$counting/bin" "$counting/root/lib"
 : > "$counting/root/lib/libc.so.6"
 cat > "$counting/bin/unwind-tables" << 'END'
 #!/bin/bash
-# "show FILE [OFFSET]"; only the C library of the made-up root has a table.
-[[ $2 = */root/lib/libc.so.6 ]] || exit 1
-case ${3:-} in
+# "show --rows FILE [OFFSET]"; only the C library of the made-up root has a table.
+[[ $2 = --rows && $3 = */root/lib/libc.so.6 ]] || exit 1
+case ${4:-} in
 '')
 	echo '0x1000-0x2000 cfa rsp+8, ra *(cfa-8), fp same'
 	echo '0x2000-0x2010 cfa rsp+8, ra *(cfa-8), fp same, new thread'

@@ -47,7 +47,7 @@ sub is_jit {
 
 # show_table FILE [OFFSET] - read its table; that there is none is no error here
 sub show_table {
-	open my $f, '-|', 'sh', '-c', 'exec unwind-tables show "$@" 2> /dev/null', 'sh', @_
+	open my $f, '-|', 'sh', '-c', 'exec unwind-tables show --rows "$@" 2> /dev/null', 'sh', @_
 		or die "sh: $!\n";
 	return $f;
 }

@@ -34,14 +34,6 @@ enum outcome {
 	NR_OUTCOMES
 };
 
-struct view {
-	const struct unwind_table_header *header;
-	const struct unwind_table_run *runs;
-	const __u32 *pages;
-	const struct unwind_table_row *rows;
-	const struct unwind_table_rule *rules;
-};
-
 struct check {
 	const char *path;
 	const struct unwind_table *table;
@@ -67,19 +59,6 @@ struct frame {
 	__u64 fp;
 	__u64 bx;
 };
-
-static void set_view(struct view *view, const struct unwind_table *table)
-{
-	const struct unwind_table_header *header;
-	size_t len;
-
-	header = unwind_table_data(table, &len);
-	view->header = header;
-	view->runs = (const void *)(header + 1);
-	view->pages = (const void *)(view->runs + header->nr_runs);
-	view->rows = (const void *)(view->pages + header->nr_pages + 1);
-	view->rules = (const void *)(view->rows + header->nr_rows);
-}
 
 /* ------------------------------------------------------------------------ */
 /* The table's side							      */
@@ -344,27 +323,11 @@ static void check_segment(struct check *check, const GElf_Phdr *segment)
 
 /* ------------------------------------------------------------------------ */
 
-static bool read_segments(struct check *check)
-{
-	GElf_Phdr segment;
-	size_t i, nr;
-
-	if (elf_getphdrnum(check->elf, &nr))
-		return false;
-	check->segments = calloc(nr ?: 1, sizeof(*check->segments));
-	if (!check->segments)
-		return false;
-	for (i = 0; i < nr; i++)
-		if (gelf_getphdr(check->elf, i, &segment) &&
-		    segment.p_type == PT_LOAD && (segment.p_flags & PF_X))
-			check->segments[check->nr_segments++] = segment;
-	return true;
-}
-
 static bool open_cfi(struct check *check, int fd)
 {
 	check->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	if (!check->elf || !read_segments(check))
+	check->segments = code_segments(check->elf, &check->nr_segments);
+	if (!check->segments)
 		return false;
 	check->cfi = dwarf_getcfi_elf(check->elf);
 	if (check->cfi)

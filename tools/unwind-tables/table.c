@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <linux/unwind_table.h>
 
 #include "unwind-table.h"
 #include "unwind-tables.h"
@@ -69,4 +71,35 @@ void print_summary(const struct unwind_table *table)
 		       (unsigned long long)stats->bytes[i],
 		       (unsigned long long)stats->places[i]);
 	}
+}
+
+void set_view(struct view *view, const struct unwind_table *table)
+{
+	const struct unwind_table_header *header;
+	size_t len;
+
+	header = unwind_table_data(table, &len);
+	view->header = header;
+	view->runs = (const void *)(header + 1);
+	view->pages = (const void *)(view->runs + header->nr_runs);
+	view->rows = (const void *)(view->pages + header->nr_pages + 1);
+	view->rules = (const void *)(view->rows + header->nr_rows);
+}
+
+GElf_Phdr *code_segments(Elf *elf, size_t *nr_code)
+{
+	GElf_Phdr *segments, segment;
+	size_t i, nr;
+
+	if (!elf || elf_getphdrnum(elf, &nr))
+		return NULL;
+	segments = calloc(nr ?: 1, sizeof(*segments));
+	if (!segments)
+		return NULL;
+	*nr_code = 0;
+	for (i = 0; i < nr; i++)
+		if (gelf_getphdr(elf, i, &segment) &&
+		    segment.p_type == PT_LOAD && (segment.p_flags & PF_X))
+			segments[(*nr_code)++] = segment;
+	return segments;
 }

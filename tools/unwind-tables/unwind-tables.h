@@ -2,6 +2,7 @@
 #ifndef __UNWIND_TABLES_H
 #define __UNWIND_TABLES_H
 
+#include <gelf.h>
 #include <stdbool.h>
 #include <linux/types.h>
 #include <sys/types.h>
@@ -16,6 +17,15 @@ enum {
 #define DEVICE_NAME	"/dev/unwind_tables"
 
 struct unwind_table;
+
+/* The parts of a table */
+struct view {
+	const struct unwind_table_header *header;
+	const struct unwind_table_run *runs;
+	const __u32 *pages;
+	const struct unwind_table_row *rows;
+	const struct unwind_table_rule *rules;
+};
 
 /* The verbs. They return the exit status; argv[0] is the verb. */
 int cmd_serve(int argc, char **argv);
@@ -50,6 +60,10 @@ void make_printable(char *text);
 int table_of(const char *path, struct unwind_table **table);
 void print_summary(const struct unwind_table *table);
 double percent(__u64 part, __u64 whole);
+void set_view(struct view *view, const struct unwind_table *table);
+
+/* The executable segments of a file; NULL if they cannot be read */
+GElf_Phdr *code_segments(Elf *elf, size_t *nr_code);
 
 /* workload.c */
 typedef void (*workload_file_t)(void *arg, const char *path);
