@@ -925,6 +925,59 @@ static int switch_output_at(struct evlist *evlist, size_t split)
 	return TEST_OK;
 }
 
+/* Of a thread that has ended, of this one, and two of one that goes on. */
+static const u64 waiting[] = {
+	PERF_RECORD_SAMPLE | 48ULL << 48, 0x7fffffffULL << 32, 1, 2, PERF_CONTEXT_USER_DEFERRED, 7,
+	PERF_RECORD_SAMPLE | 48ULL << 48, 0, 1, 2, PERF_CONTEXT_USER_DEFERRED, 9,
+	PERF_RECORD_SAMPLE | 48ULL << 48, 0x100000001ULL, 2, 2, PERF_CONTEXT_USER_DEFERRED, 11,
+	PERF_RECORD_SAMPLE | 48ULL << 48, 0x100000001ULL, 3, 2, PERF_CONTEXT_USER_DEFERRED, 13,
+};
+
+struct next_file {
+	struct deferred_switch	*ds;
+	FILE			*file;
+	u64			cookies;
+};
+
+static int write_next(void *priv, void *buf, size_t size)
+{
+	struct next_file *next = priv;
+
+	deferred_switch__written(next->ds, NULL, buf, size, ftell(next->file));
+	next->cookies += ((u64 *)buf)[5];
+	return fwrite(buf, size, 1, next->file) == 1 ? 0 : -EIO;
+}
+
+/* What waits in vain moves once, and no more. */
+static int switch_output_lost(struct evlist *evlist)
+{
+	struct next_file next = { .ds = deferred_switch__new(evlist), .file = tmpfile() };
+	/* For each switch: the sum of the cookies of those that move */
+	const u64 expected[] = { 7 + 9 + 11 + 13, 9 + 13, 9 + 13 };
+	u64 data[ARRAY_SIZE(waiting)];
+	size_t i;
+
+	TEST_ASSERT_VAL("switch", next.ds && next.file);
+	memcpy(data, waiting, sizeof(data));
+	data[7] = getpid() * 0x100000001ULL;
+	TEST_ASSERT_VAL("write", !write_next(&next, data, 48) &&
+			!write_next(&next, data + 6, 48) && !write_next(&next, data + 12, 48) &&
+			!write_next(&next, data + 18, 48));
+	for (i = 0; i < ARRAY_SIZE(expected); i++) {
+		TEST_ASSERT_VAL("flush", !fflush(next.file));
+		TEST_ASSERT_VAL("blank", !deferred_switch__blank(next.ds, fileno(next.file)));
+		fclose(next.file);
+		next.file = tmpfile();
+		next.cookies = 0;
+		TEST_ASSERT_VAL("next file", next.file &&
+				!deferred_switch__write(next.ds, write_next, &next));
+		TEST_ASSERT_EQUAL("moved", (int)next.cookies, (int)expected[i]);
+	}
+	deferred_switch__delete(next.ds);
+	fclose(next.file);
+	return TEST_OK;
+}
+
 static int test__deferred_switch(struct test_suite *test __maybe_unused,
 				 int subtest __maybe_unused)
 {
@@ -940,6 +993,10 @@ static int test__deferred_switch(struct test_suite *test __maybe_unused,
 	evsel__set_sample_bit(evsel, CALLCHAIN);
 	for (split = 0; ret == TEST_OK && split <= sizeof(switched); split++)
 		ret = switch_output_at(evlist, split);
+	if (ret == TEST_OK) {
+		evsel__set_sample_bit(evsel, TIME);
+		ret = switch_output_lost(evlist);
+	}
 	evlist__delete(evlist);
 	return ret;
 }

@@ -6,11 +6,13 @@
  * that can be some files later, where nothing is known of its samples. So what is
  * written is looked through for samples without record. When the output is
  * switched they move to the beginning of the new file: in the old one they turn
- * into events of a type that all versions of perf pass over.
+ * into events of a type that all versions of perf pass over. If a record turns out to
+ * be lost, its samples stay where they are.
  *
  * Cookies are unique in the whole system, so they tell contexts on their own.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <linux/hash.h>
@@ -40,7 +42,12 @@ struct waiting_sample {
 
 struct context {
 	u64			cookie;
+	/* Of what was seen of it first */
+	u32			tid;
+	u64			time;
 	bool			answered;
+	/* Its samples move no more */
+	bool			lost;
 	/* In deferred_switch.answered */
 	struct list_head	list;
 	struct list_head	samples;
@@ -133,7 +140,8 @@ void deferred_switch__delete(struct deferred_switch *ds)
 	free(ds);
 }
 
-static struct context *findnew_context(struct deferred_switch *ds, u64 cookie)
+static struct context *findnew_context(struct deferred_switch *ds, u64 cookie,
+				       const struct perf_sample *sample)
 {
 	struct context *context;
 
@@ -145,6 +153,8 @@ static struct context *findnew_context(struct deferred_switch *ds, u64 cookie)
 		return NULL;
 
 	context->cookie = cookie;
+	context->tid = sample->tid;
+	context->time = sample->time;
 	INIT_LIST_HEAD(&context->samples);
 	if (hashmap__add(&ds->contexts, &context->cookie, context)) {
 		free(context);
@@ -153,9 +163,9 @@ static struct context *findnew_context(struct deferred_switch *ds, u64 cookie)
 	return context;
 }
 
-static void add_record(struct deferred_switch *ds, u64 cookie)
+static void add_record(struct deferred_switch *ds, u64 cookie, const struct perf_sample *sample)
 {
-	struct context *context = findnew_context(ds, cookie);
+	struct context *context = findnew_context(ds, cookie, sample);
 
 	if (!context || context->answered)
 		return;
@@ -167,8 +177,8 @@ static void add_record(struct deferred_switch *ds, u64 cookie)
 		delete_context(ds, list_first_entry(&ds->answered, struct context, list));
 }
 
-static void add_sample(struct deferred_switch *ds, u64 cookie, const union perf_event *event,
-		       u64 offset)
+static void add_sample(struct deferred_switch *ds, const struct perf_sample *parsed,
+		       const union perf_event *event, u64 offset)
 {
 	size_t size = event->header.size;
 	struct waiting_sample *sample;
@@ -177,7 +187,7 @@ static void add_sample(struct deferred_switch *ds, u64 cookie, const union perf_
 	if (ds->waiting + size > MAX_WAITING)
 		return;
 
-	context = findnew_context(ds, cookie);
+	context = findnew_context(ds, parsed->deferred_cookie, parsed);
 	if (!context || context->answered)
 		return;
 
@@ -197,12 +207,13 @@ static void look_at(struct deferred_switch *ds, union perf_event *event, u64 off
 	struct perf_sample sample;
 
 	if (event->header.type == PERF_RECORD_CALLCHAIN_DEFERRED) {
-		if (event->header.size >= sizeof(event->callchain_deferred))
-			add_record(ds, event->callchain_deferred.cookie);
+		if (event->header.size >= sizeof(event->callchain_deferred) &&
+		    !evlist__parse_sample(ds->evlist, event, &sample))
+			add_record(ds, event->callchain_deferred.cookie, &sample);
 	} else if (event->header.type == PERF_RECORD_SAMPLE) {
 		if (!evlist__parse_sample(ds->evlist, event, &sample) &&
 		    sample.deferred_callchain)
-			add_sample(ds, sample.deferred_cookie, event, offset);
+			add_sample(ds, &sample, event, offset);
 	}
 }
 
@@ -287,12 +298,54 @@ int deferred_switch__blank(struct deferred_switch *ds, int fd)
 
 	hashmap__for_each_entry((&ds->contexts), cur, bkt) {
 		context = cur->pvalue;
+		if (context->lost)
+			free_samples(ds, context);
 		list_for_each_entry(sample, &context->samples, list) {
 			if (pwrite(fd, &type, sizeof(type), sample->offset) != sizeof(type))
 				return -EIO;
 		}
 	}
 	return 0;
+}
+
+static size_t tid_hash(long key, void *ctx __maybe_unused)
+{
+	return hash_64(key, 32);
+}
+
+static bool tid_equal(long key1, long key2, void *ctx __maybe_unused)
+{
+	return key1 == key2;
+}
+
+/*
+ * A thread has one context after the other, and none when it has ended. What waits
+ * nevertheless has lost its record, unless that is still in a ring buffer: when the
+ * output is switched the next time, it has been read.
+ */
+static void find_lost(struct deferred_switch *ds)
+{
+	struct context *context, *other;
+	struct hashmap_entry *cur;
+	struct hashmap newest;
+	size_t bkt;
+
+	hashmap__init(&newest, tid_hash, tid_equal, NULL);
+	hashmap__for_each_entry((&ds->contexts), cur, bkt) {
+		context = cur->pvalue;
+		if (!hashmap__find(&newest, context->tid, &other) || other->time < context->time)
+			hashmap__set(&newest, context->tid, context, NULL, NULL);
+	}
+	hashmap__for_each_entry((&ds->contexts), cur, bkt) {
+		context = cur->pvalue;
+		/* 0 and -1: of another PID namespace, or unknown */
+		if (context->answered || (s32)context->tid <= 0)
+			continue;
+		context->lost = (hashmap__find(&newest, context->tid, &other) &&
+				 other->time > context->time) ||
+				(kill(context->tid, 0) && errno == ESRCH);
+	}
+	hashmap__clear(&newest);
 }
 
 /**
@@ -327,5 +380,6 @@ int deferred_switch__write(struct deferred_switch *ds, deferred_write_t write, v
 		list_del(&sample->list);
 		free(sample);
 	}
+	find_lost(ds);
 	return err;
 }

@@ -88,16 +88,20 @@ got=$(shown "${tmpdir}/json")
 [ "${got}" = 'all/root: prog (5000000)/: [prog, no file /nowhere/prog]/ 1' ] ||
   failed "file is gone: ${got}"
 
-# Without a template, and nobody to ask
-if perf script report flamegraph -i "${tmpdir}/some.data" --template /nowhere \
-     -o "${tmpdir}/page" < /dev/null > "${log}" 2>&1
-then
-  failed "without a template: exit status 0"
-fi
-grep -q "template '/nowhere'" "${log}" || failed "without a template: no reason"
-[ "$(grep -cE 'Traceback|Abort|Fatal' "${log}")" -eq 0 ] ||
-  failed "without a template: no clean end"
-[ ! -e "${tmpdir}/page" ] || failed "without a template: a page"
+# Without a template, and nobody to ask: at the end of the input, with a closed one,
+# and with one that cannot be read, as nohup makes it
+for stdin in '< /dev/null' '<&-' '0> /dev/null'
+do
+  if eval "perf script report flamegraph -i '${tmpdir}/some.data' --template /nowhere" \
+       "-o '${tmpdir}/page' ${stdin}" > "${log}" 2>&1
+  then
+    failed "without a template, ${stdin}: exit status 0"
+  fi
+  grep -q "template '/nowhere'" "${log}" || failed "without a template, ${stdin}: no reason"
+  [ "$(grep -cE 'Traceback|Abort|Fatal' "${log}")" -eq 0 ] ||
+    failed "without a template, ${stdin}: no clean end"
+  [ ! -e "${tmpdir}/page" ] || failed "without a template, ${stdin}: a page"
+done
 
 for args in "-i ${tmpdir}/some.data" "-i${tmpdir}/some.data" "--input=${tmpdir}/some.data" \
             "--input ${tmpdir}/some.data"
