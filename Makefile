@@ -13,7 +13,7 @@ FLAME ?=
 CONFIG ?= generic
 
 .PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test soak \
-	fuzz unmodified recipes series prove check bench clean distclean root
+	first-run fuzz unmodified recipes series prove check bench clean distclean root
 
 help:
 	@echo 'make run              boot the guest, record programs, show their stacks, draw a flame graph'
@@ -37,6 +37,7 @@ help:
 	@echo 'make check            check that the series is in order, and run checkpatch on it'
 	@echo "make series [V=n] [SIGNOFF='Name <mail>'] [OUT=dir]"
 	@echo '                      write the series for mailing, with its cover letter'
+	@echo 'make first-run [RUNS=]  how complete stacks are without the service, 20 runs each'
 	@echo 'make unmodified       record programs as the distribution built them, in six ways (an hour)'
 	@echo 'make recipes          try the viewers of recordings (docs/looking.md), hotspot among them'
 	@echo 'make prove            apply, build and check the exported series step by step'
@@ -95,6 +96,10 @@ unmodified: tree
 	@harness/toolroot programs
 	@MODES='fp first defer ahead container dwarf pairs' harness/unmodified cc1 cc1plus perl python3 \
 		gzip xz sort git clang qemu openssl postgres nginx redis node java java-plain
+
+first-run: tree
+	@harness/build feature perf unwind-tables
+	@UNWIND_TIMEOUT=7200 harness/run "'$(CURDIR)/tests/completeness/first' $(or $(RUNS),20)"
 
 recipes: tree
 	@harness/toolroot hotspot
