@@ -708,6 +708,8 @@ int cmd_serve(int argc, char **argv)
 	if (!opts.keep_priority && !opts.parent)
 		lower_priority();
 	raise_descriptors();
+	/* The parent need not listen. */
+	signal(SIGPIPE, SIG_IGN);
 	if (open_all(&service)) {
 		unwind_keeper_close(service.keeper);
 		events_close(service.events);

@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Which files is a program going to run from? The dynamic linker says so without running
- * anything of the program. What it is asked is asked in a child process, since a program
- * may be on a file system that hangs, and nothing that it says has to be true.
+ * the program; one that asks for auditors, which would be run, is not listed. A program
+ * that is made to deceive can have code run all the same, with no more rights than it is
+ * going to have in a moment. All this is done by a child process: a program may be on a
+ * file system that hangs, and nothing that is said of it has to be true or to end.
  */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "unwind-tables.h"
 
 #define LIST_SECONDS	1
+/* Of the list */
+#define MAX_LIST	65536
 /* As many as the kernel follows */
 #define MAX_SCRIPTS	5
 /* What the kernel looks at of a script */
@@ -46,7 +55,7 @@ static char *find_program(const char *name)
 	}
 }
 
-/* What runs a script, for env(1) the program that it is told to run; NULL: none does. */
+/* What runs a script, or what env(1) is told to run; NULL: none does. */
 static char *find_interpreter(char *script)
 {
 	char *name, *arg, *rest, *path;
@@ -56,18 +65,34 @@ static char *find_interpreter(char *script)
 	script[strcspn(script, "\n")] = '\0';
 	name = strtok_r(script + 2, " \t", &rest);
 	arg = strtok_r(NULL, " \t", &rest);
-	if (!name)
-		return NULL;
-	path = find_program(name);
-	if (path && arg && *arg != '-' && strlen(path) > 4 &&
-	    !strcmp(path + strlen(path) - 4, "/env"))
-		return find_program(arg);
-	return path;
+	path = name ? realpath(name, NULL) : NULL;
+	if (!path || strlen(path) < 4 || strcmp(path + strlen(path) - 4, "/env"))
+		return path;
+	while (arg && (!strcmp(arg, "-S") || strchr(arg, '=')))
+		arg = strtok_r(NULL, " \t", &rest);
+	return arg ? find_program(arg) ?: path : path;
 }
 
-/* The dynamic linker that a program asks for, or an empty name */
-static void read_linker(int fd, char *linker, size_t size)
+/* Does a program want to be watched while it is linked? */
+static bool has_auditor(int fd, const Elf64_Phdr *phdr)
 {
+	Elf64_Dyn dyn;
+	size_t at;
+
+	for (at = 0; at + sizeof(dyn) <= phdr->p_filesz; at += sizeof(dyn)) {
+		if (pread(fd, &dyn, sizeof(dyn), phdr->p_offset + at) != sizeof(dyn) ||
+		    dyn.d_tag == DT_NULL)
+			break;
+		if (dyn.d_tag == DT_AUDIT || dyn.d_tag == DT_DEPAUDIT)
+			return true;
+	}
+	return false;
+}
+
+/* The dynamic linker that a program asks for. Returns whether it can be asked. */
+static bool read_linker(int fd, char *linker, size_t size)
+{
+	bool ask = true;
 	Elf64_Ehdr header;
 	Elf64_Phdr phdr;
 	int i;
@@ -77,29 +102,33 @@ static void read_linker(int fd, char *linker, size_t size)
 	    memcmp(header.e_ident, ELFMAG, SELFMAG) ||
 	    header.e_ident[EI_CLASS] != ELFCLASS64 ||
 	    header.e_phentsize != sizeof(phdr))
-		return;
+		return false;
 	for (i = 0; i < header.e_phnum; i++) {
 		if (pread(fd, &phdr, sizeof(phdr), header.e_phoff + i * sizeof(phdr)) !=
 		    sizeof(phdr))
-			return;
-		if (phdr.p_type != PT_INTERP)
+			return false;
+		if (phdr.p_type == PT_DYNAMIC && has_auditor(fd, &phdr))
+			ask = false;
+		if (phdr.p_type != PT_INTERP || *linker)
 			continue;
 		if (!phdr.p_filesz || phdr.p_filesz > size ||
 		    pread(fd, linker, phdr.p_filesz, phdr.p_offset) !=
 		    (ssize_t)phdr.p_filesz)
 			phdr.p_filesz = 1;
 		linker[phdr.p_filesz - 1] = '\0';
-		return;
 	}
+	return ask && *linker;
 }
 
-/* Nobody but root can have written it. */
+/* It is root's, and nobody else may write it. What FUSE says of that is a user's word. */
 static bool is_trusted(int fd)
 {
+	struct statfs fs;
 	struct stat st;
 
 	return !fstat(fd, &st) && S_ISREG(st.st_mode) && !st.st_uid &&
-	       !(st.st_mode & 0022);
+	       !(st.st_mode & 0022) && !fstatfs(fd, &fs) &&
+	       fs.f_type != FUSE_SUPER_MAGIC;
 }
 
 /* In the child: print the files to standard output, one in a line. */
@@ -108,6 +137,7 @@ static void print_files(const char *name)
 	char *path = find_program(name), script[SCRIPT_LEN], linker[PATH_MAX];
 	int fd = -1, i;
 	ssize_t len;
+	bool ask;
 
 	for (i = 0; path && i <= MAX_SCRIPTS; i++) {
 		char *next;
@@ -127,11 +157,10 @@ static void print_files(const char *name)
 	if (!path || i > MAX_SCRIPTS)
 		return;
 
-	read_linker(fd, linker, sizeof(linker));
-	if (!*linker)
-		return;
-	printf("%s\n", linker);
-	fd = open(linker, O_RDONLY | O_CLOEXEC);
+	ask = read_linker(fd, linker, sizeof(linker));
+	if (*linker)
+		printf("%s\n", linker);
+	fd = ask ? open(linker, O_PATH | O_CLOEXEC) : -1;
 	if (fd < 0 || !is_trusted(fd))
 		return;
 	fflush(stdout);
@@ -145,6 +174,9 @@ static void be_child(const char *name, int out)
 	sigset_t none;
 	int null;
 
+	setpgid(0, 0);
+	signal(SIGALRM, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	alarm(LIST_SECONDS);
@@ -160,52 +192,77 @@ static void be_child(const char *name, int out)
 /* "/a/file", or as the dynamic linker says: "\tlibfile.so => /a/file (0x7f0000000000)" */
 static void take_line(char *line, workload_file_t found, void *arg)
 {
-	char *path = strchr(line, '/'), *end, *next;
+	char *path = line, *end, *next;
 
-	if (!path)
-		return;
-	path[strcspn(path, "\n")] = '\0';
-	if (path != line) {
+	if (*line == '\t') {
+		path = strstr(line, " => ");
+		path = path ? path + 4 : line + 1;
 		for (end = NULL, next = path; (next = strstr(next, " (0x")); next++)
 			end = next;
 		if (end)
 			*end = '\0';
 	}
-	found(arg, path);
+	if (strchr(path, '/'))
+		found(arg, path);
+}
+
+/* Until it ends, or for as long as the child may take, and a little longer */
+static size_t read_list(int in, char *list)
+{
+	struct pollfd fd = { .fd = in, .events = POLLIN };
+	struct timespec now, end;
+	size_t size = 0;
+	ssize_t len;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += LIST_SECONDS + 1;
+	for (;;) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (now.tv_sec >= end.tv_sec || size == MAX_LIST ||
+		    poll(&fd, 1, (end.tv_sec - now.tv_sec) * 1000) <= 0)
+			return size;
+		len = read(in, list + size, MAX_LIST - size);
+		if (len <= 0)
+			return size;
+		size += len;
+	}
 }
 
 /**
  * workload_files - find the files that a program is going to run from
  * @name:	as for execvp(), in this process's environment and directory
- * @found:	is called for each file, with its absolute path
+ * @found:	is called for each file, with a path from this directory
  * @arg:	for @found
  *
  * These are the program, or the script and what runs it, the dynamic linker and the
- * libraries. The linker is asked only if root alone can have written it.
+ * libraries. The linker is asked only if it is root's.
  */
 void workload_files(const char *name, workload_file_t found, void *arg)
 {
-	char *line = NULL;
-	size_t size = 0;
+	static char list[MAX_LIST + 1];
+	char *line = list, *end;
 	int out[2];
-	FILE *file;
 	pid_t pid;
 
+	/* Those before this one */
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
 	if (pipe2(out, O_CLOEXEC))
 		return;
 	pid = fork();
 	if (!pid)
 		be_child(name, out[1]);
 	close(out[1]);
-	file = pid > 0 ? fdopen(out[0], "r") : NULL;
-	if (!file) {
-		close(out[0]);
-	} else {
-		while (getline(&line, &size, file) > 0)
+	if (pid > 0) {
+		setpgid(pid, pid);
+		list[read_list(out[0], list)] = '\0';
+		while ((end = strchr(line, '\n'))) {
+			*end = '\0';
 			take_line(line, found, arg);
-		fclose(file);
+			line = end + 1;
+		}
+		/* With what it may have started. Nobody waits: that might not end. */
+		kill(-pid, SIGKILL);
 	}
-	free(line);
-	if (pid > 0)
-		waitpid(pid, NULL, 0);
+	close(out[0]);
 }
