@@ -119,6 +119,10 @@ rm "$faked/out/before"
 faked "$faked/harness/test" once > "$tmp/said" 2>&1 && rc=0 || rc=$?
 result $((rc != 1)) test-outside-of-ci-runs-a-suite-once
 
+faked env CI=true UNWIND_CI_LAST=-1 "$faked/harness/test" always steady > "$tmp/said" 2>&1 && rc=0 || rc=$?
+result "$rc" test-in-ci-begins-nothing-too-late
+pass test-in-ci-counts-what-comes-too-late says '0 passed, 0 failed, 2 skipped'
+
 # However it ends, nothing goes on.
 rm "$faked"/harness/suites/*
 suite 10-left $'# beside' 'sleep 3600 & echo $! >> sleeping; sleep 3601 & echo $! >> sleeping; wait'
