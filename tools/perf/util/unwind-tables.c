@@ -23,6 +23,8 @@
 #include "unwind-tables.h"
 
 #define DEVICE		"/dev/unwind_tables"
+/* A container sees this, though not the device. */
+#define SYSCTL		"/proc/sys/kernel/unwind_table_max_kb"
 #define PROGRAM		"unwind-tables"
 /* For the tables of what runs already. The others follow while we record. */
 #define READY_MSECS	10000
@@ -128,7 +130,7 @@ static void wait_for_tables(void)
  */
 bool unwind_tables__supported(void)
 {
-	return !access(DEVICE, F_OK);
+	return !access(SYSCTL, F_OK);
 }
 
 /**
@@ -150,7 +152,8 @@ void unwind_tables__start(struct target *target)
 		if (errno == EACCES || errno == EPERM)
 			pr_debug("Cannot open " DEVICE ", which takes CAP_PERFMON: %m\n");
 		else if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
-			pr_debug("No " DEVICE ", or no CONFIG_UNWIND_USER_TABLE: " CUT "\n");
+			pr_debug("No " DEVICE "%s: " CUT "\n", unwind_tables__supported() ?
+				 " here" : ", this kernel has no CONFIG_UNWIND_USER_TABLE");
 		else
 			pr_warning("Cannot open " DEVICE ": %m; " CUT ".\n"
 				   "--no-unwind-tables goes without.\n");

@@ -794,14 +794,12 @@ TEST_F(engine, io_worker_is_refused)
 static void *alloc_fails_main(void *arg)
 {
 	struct session *s = arg;
-	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/fail-nth", my_tid());
 	/* The first allocation of this thread from here on is the cache's. */
-	if (write_file(path, "1"))
+	if (write_file(FAIL_NTH, "1"))
 		return (void *)1;
 	chain_cmd(s->fd, "req 3 task");
-	write_file(path, "0");
+	write_file(FAIL_NTH, "0");
 	chain_cmd(s->fd, "req 1 task");
 	return NULL;
 }
@@ -816,11 +814,8 @@ struct pauser {
 static void *pause_main(void *arg)
 {
 	struct pauser *pauser = arg;
-	char path[64];
-	int fd;
+	int fd = open(FAIL_NTH, O_WRONLY);
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/fail-nth", my_tid());
-	fd = open(path, O_WRONLY);
 	set_flag(&pauser->tid, my_tid());
 	while (!get_flag(&pauser->go))
 		;
@@ -828,19 +823,6 @@ static void *pause_main(void *arg)
 		chain_syscall(SYS_pause, 0, 0, 0, 0, 0, 0);
 	close(fd);
 	return NULL;
-}
-
-static const char *need_failing_allocations(void)
-{
-	if (need_debugfs())
-		return need_debugfs();
-	if (need_file("/proc/self/fail-nth"))
-		return need_file("/proc/self/fail-nth");
-	if (need_file("/sys/kernel/debug/failslab/ignore-gfp-wait"))
-		return need_file("/sys/kernel/debug/failslab/ignore-gfp-wait");
-	/* They allocate on the same path, so another allocation would fail. */
-	return access("/sys/kernel/debug/debug_objects", F_OK) ?
-	       NULL : "CONFIG_DEBUG_OBJECTS allocates first";
 }
 
 TEST_F(engine, failed_allocation_gives_an_empty_trace_once)
@@ -852,12 +834,10 @@ TEST_F(engine, failed_allocation_gives_an_empty_trace_once)
 
 	if (must_skip(_metadata, need_failing_allocations()))
 		return;
-	ASSERT_EQ(0, write_file("/sys/kernel/debug/failslab/ignore-gfp-wait",
-				"N"));
-	write_file("/sys/kernel/debug/failslab/verbose", "0");
+	ASSERT_EQ(0, let_allocations_fail(true));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, alloc_fails_main, &self->s));
 	ASSERT_EQ(0, pthread_join(thread, &failed));
-	write_file("/sys/kernel/debug/failslab/ignore-gfp-wait", "Y");
+	let_allocations_fail(false);
 	ASSERT_EQ(NULL, failed);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
@@ -882,9 +862,7 @@ TEST_F(engine, request_after_a_failed_allocation_is_refused)
 	if (must_skip(_metadata, need_failing_allocations()))
 		return;
 	signal(SIGUSR1, ignore_signal);
-	ASSERT_EQ(0, write_file("/sys/kernel/debug/failslab/ignore-gfp-wait",
-				"N"));
-	write_file("/sys/kernel/debug/failslab/verbose", "0");
+	ASSERT_EQ(0, let_allocations_fail(true));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, pause_main, &pauser));
 	wait_flag(&pauser.tid);
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:__x64_sys_pause %d 1 task 0 1",
@@ -896,7 +874,7 @@ TEST_F(engine, request_after_a_failed_allocation_is_refused)
 	ASSERT_TRUE(wait_blocked(pauser.tid, SYS_pause));
 	ASSERT_EQ(0, syscall(SYS_tgkill, getpid(), pauser.tid, SIGUSR1));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
-	write_file("/sys/kernel/debug/failslab/ignore-gfp-wait", "Y");
+	let_allocations_fail(false);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
 	ASSERT_EQ(1, log_count(log, 'C', -1));

@@ -152,6 +152,44 @@ TEST_F(abi, task_event_finds_its_record_after_a_migration)
 		EXPECT_TRUE(has_chain(sample_nr(ring, i), ring));
 }
 
+static void *getppid_without_memory(void *rec)
+{
+	struct perf_event_attr attr;
+	struct up_ring *ring;
+	struct up_rec *sample;
+
+	attr_enter(&attr, DEFER | OUTPUT);
+	ring = open_syscall(&attr, SYS_getppid);
+	/* This thread has no memory for traces yet. */
+	if (!enable_all() || write_file(FAIL_NTH, "1"))
+		return NULL;
+	getppid_from_chain();
+	if (write_file(FAIL_NTH, "0") || !drain_all())
+		return NULL;
+	sample = sample_nr(ring, 0);
+	*(struct up_rec **)rec = sample ? answer_to(sample, ring) : NULL;
+	return rec;
+}
+
+TEST_F(abi, record_says_that_there_was_no_memory)
+{
+	struct up_rec *rec = NULL;
+	pthread_t thread;
+	void *ok;
+
+	if (must_skip(_metadata, need_failing_allocations()))
+		return;
+	ASSERT_EQ(0, let_allocations_fail(true));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, getppid_without_memory, &rec));
+	ASSERT_EQ(0, pthread_join(thread, &ok));
+	let_allocations_fail(false);
+	ASSERT_NE(NULL, ok);
+	ASSERT_NE(NULL, rec);
+	EXPECT_EQ(0, rec->nr);
+	EXPECT_EQ(UT_END_REFUSED, UT_MISC_END(rec->misc));
+	EXPECT_FALSE(rec->misc & UT_MISC_OUTERMOST);
+}
+
 /* ------------------------------------------------------------------------ */
 /* The life of a task							    */
 

@@ -21,6 +21,16 @@
 #define UT_ATTR_DEFER_CALLCHAIN		_BITULL(38)
 #define UT_ATTR_DEFER_OUTPUT		_BITULL(39)
 
+/* A walk that ends at an outermost frame, in the misc of a record or a sample */
+#define UT_MISC_OUTERMOST	_BITUL(13)
+/* Why another one ends, there as well */
+#define UT_MISC_END(misc)	((misc) >> 8 & 15)
+#define UT_END_NO_RULE		1
+#define UT_END_ABSENT		2
+#define UT_END_CORRUPT		3
+#define UT_END_DEPTH		4
+#define UT_END_REFUSED		5
+
 /* Most user addresses that a record can have. */
 #define UT_MAX_ENTRIES			510
 

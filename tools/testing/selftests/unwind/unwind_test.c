@@ -85,6 +85,28 @@ const char *need_debugfs(void)
 	return is_mounted("/sys/kernel/debug") ? NULL : "needs debugfs";
 }
 
+#define FAILSLAB	"/sys/kernel/debug/failslab"
+
+const char *need_failing_allocations(void)
+{
+	if (need_debugfs())
+		return need_debugfs();
+	if (need_file(FAIL_NTH))
+		return need_file(FAIL_NTH);
+	if (need_file(FAILSLAB "/ignore-gfp-wait"))
+		return need_file(FAILSLAB "/ignore-gfp-wait");
+	/* They allocate on the same path, so another allocation would fail. */
+	return access("/sys/kernel/debug/debug_objects", F_OK) ?
+	       NULL : "CONFIG_DEBUG_OBJECTS allocates first";
+}
+
+/* Those that may sleep, where a thread asks for it. Returns 0 if that worked. */
+int let_allocations_fail(bool on)
+{
+	write_file(FAILSLAB "/verbose", "0");
+	return write_file(FAILSLAB "/ignore-gfp-wait", on ? "N" : "Y");
+}
+
 const char *tracefs(void)
 {
 	const char *dir = "/sys/kernel/tracing";

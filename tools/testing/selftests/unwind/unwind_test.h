@@ -49,6 +49,7 @@ const char *need_program(const char *name);
 const char *need_debugfs(void);
 const char *need_tracepoint(const char *system, const char *name);
 const char *need_cpus(int nr);
+const char *need_failing_allocations(void);
 
 /* The files of the test and of the kernel */
 const char *test_file(const char *name);
@@ -58,6 +59,10 @@ uint64_t file_offset(const void *addr, char *path, size_t size);
 int write_file(const char *path, const char *text);
 long long up_read_number(const char *path);
 int up_write_number(const char *path, long long val);
+
+/* The nth allocation of the thread fails whose number is written there. */
+#define FAIL_NTH	"/proc/thread-self/fail-nth"
+int let_allocations_fail(bool on);
 
 /* The machine */
 pid_t my_tid(void);
