@@ -20,10 +20,6 @@
 #include <linux/errno.h>
 #include <linux/mm_types.h>
 
-struct file;
-struct inode;
-struct prctl_sframe;
-
 #ifdef CONFIG_UNWIND_USER_SFRAME
 
 int sframe_mm_dup(struct mm_struct *oldmm, struct mm_struct *mm);
@@ -35,11 +31,6 @@ int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 		     unsigned long text_start, unsigned long text_end);
 int sframe_prctl_remove(unsigned long sframe_start, unsigned long arg3,
 			unsigned long arg4, unsigned long arg5);
-int sframe_prctl(unsigned long op, struct prctl_sframe __user *uarg,
-		 unsigned long arg4, unsigned long arg5);
-
-int sframe_list_open(struct file *file, struct mm_struct *mm);
-int sframe_list_release(struct inode *inode, struct file *file);
 
 static inline void sframe_mm_init(struct mm_struct *mm)
 {
@@ -90,13 +81,6 @@ sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 static inline int
 sframe_prctl_remove(unsigned long sframe_start, unsigned long arg3,
 		    unsigned long arg4, unsigned long arg5)
-{
-	return -EINVAL;
-}
-
-static inline int
-sframe_prctl(unsigned long op, struct prctl_sframe __user *uarg,
-	     unsigned long arg4, unsigned long arg5)
 {
 	return -EINVAL;
 }

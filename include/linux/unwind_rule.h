@@ -18,8 +18,6 @@
 #include <linux/compiler.h>
 #include <linux/types.h>
 
-/* Of the others, the one that some CFAs are based on in callers, see user.c */
-#define UNWIND_REG_BX		3
 /* DWARF numbers of the registers that ordinary rules are based on */
 #define UNWIND_REG_FP		6
 #define UNWIND_REG_SP		7
@@ -70,8 +68,7 @@ struct unwind_loc {
  * @cfa_add:	Is added to the CFA, if that is UNWIND_REG_DEREF
  * @word:	The rule as a word, if it is an ordinary one; else 0
  *
- * The values of registers other than SP and FP are known in the topmost frame only;
- * that of rbx can be found for @cfa.
+ * The values of registers other than SP and FP are known in the topmost frame only.
  */
 struct unwind_rule {
 	struct unwind_loc	cfa;

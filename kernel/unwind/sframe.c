@@ -17,9 +17,9 @@
  * so there is nothing to mask, but for what becomes a place in the kernel's own
  * memory.
  *
- * The functions that read take a cursor that says what the memory is and, where
- * it matters for speed, what the table is. All of it is inlined and constant, so
- * there are several decoders in the end, and no indirection in any.
+ * The functions that read take a cursor that says what the memory is. That is
+ * inlined and constant, so there are two decoders in the end, for user memory and for
+ * buffers, and no indirection in either.
  */
 
 #include "sframe.h"
@@ -85,13 +85,6 @@
 
 /* A rule has no more words than these: control and offset for CFA, RA and FP. */
 #define SFRAME_MAX_WORDS	6
-
-/* Bits of sframe_cursor::how. The memory is that of current, not a buffer: */
-#define SFRAME_USER		0x1
-/* The table is of version 3, not 2: */
-#define SFRAME_V3		0x2
-/* Starts are relative to their field, not to the table: */
-#define SFRAME_REL		0x4
 
 /*
  * Page faults of one lookup. It looks at fewer pages: one for each step of the search
@@ -230,18 +223,16 @@ struct sframe_missing {
  * @sec:	The table
  * @buf:	The memory that it is in, if that is not current's
  * @ip:		Address that is looked up
- * @budget:	Entries and rows that may still be looked at
  * @missing:	Gets what could not be read, of user memory
- * @how:	Bits of SFRAME_USER and so on. Constant wherever a cursor is made,
- *		and all that reads is inlined there
+ * @user:	The memory is that of current. Constant wherever a cursor is made, and
+ *		all that reads is inlined there
  */
 struct sframe_cursor {
 	const struct sframe_section	*sec;
 	const struct sframe_buf		*buf;
 	u64				ip;
-	unsigned int			*budget;
 	struct sframe_missing		*missing;
-	unsigned int			how;
+	bool				user;
 };
 
 /* Where in @buf the bytes at @addr are, NULL unless all of them are. */
@@ -256,13 +247,13 @@ static const u8 *sframe_in_buf(const struct sframe_buf *buf, u64 addr, u64 len)
 
 static __always_inline void sframe_begin(const struct sframe_cursor *c)
 {
-	if (c->how & SFRAME_USER)
+	if (c->user)
 		sframe_begin_user();
 }
 
 static __always_inline void sframe_end(const struct sframe_cursor *c)
 {
-	if (c->how & SFRAME_USER)
+	if (c->user)
 		sframe_end_user();
 }
 
@@ -273,7 +264,7 @@ sframe_get(const struct sframe_cursor *c, u64 addr, const unsigned int size,
 {
 	const u8 *from;
 
-	if (c->how & SFRAME_USER) {
+	if (c->user) {
 		if (likely(sframe_get_user(addr, size, val)))
 			return true;
 		*c->missing = (struct sframe_missing) { addr, size };
@@ -294,7 +285,7 @@ sframe_copy(const struct sframe_cursor *c, void *to, u64 addr, unsigned int len)
 {
 	const u8 *from;
 
-	if (c->how & SFRAME_USER) {
+	if (c->user) {
 		if (likely(sframe_copy_user(to, addr, len)))
 			return true;
 		*c->missing = (struct sframe_missing) { addr, len };
@@ -310,7 +301,7 @@ sframe_copy(const struct sframe_cursor *c, void *to, u64 addr, unsigned int len)
 
 static __always_inline u64 sframe_fde_len(const struct sframe_cursor *c)
 {
-	return c->how & SFRAME_V3 ? SFRAME_V3_FDE_LEN : SFRAME_V2_FDE_LEN;
+	return c->sec->version == 3 ? SFRAME_V3_FDE_LEN : SFRAME_V2_FDE_LEN;
 }
 
 static enum sframe_status
@@ -383,7 +374,7 @@ sframe_open(struct sframe_section *sec, const struct sframe_cursor *c)
 
 	if (sec->end < sec->start || sec->end - sec->start < sizeof(header))
 		return SFRAME_BAD_BOUNDS;
-	if (c->how & SFRAME_USER) {
+	if (c->user) {
 		if (!sframe_in_user(sec->start, sec->end - sec->start))
 			return SFRAME_FAULT;
 		sec->start = sframe_mask_user(sec->start);
@@ -405,12 +396,16 @@ sframe_open(struct sframe_section *sec, const struct sframe_cursor *c)
 static __always_inline bool
 sframe_get_start(const struct sframe_cursor *c, u64 addr, u64 *start)
 {
-	if (!sframe_get(c, addr, c->how & SFRAME_V3 ? 8 : 4, start))
-		return false;
-	if (!(c->how & SFRAME_V3))
+	if (c->sec->version == 3) {
+		if (!sframe_get(c, addr, 8, start))
+			return false;
+	} else {
+		if (!sframe_get(c, addr, 4, start))
+			return false;
 		*start = (s64)(s32)*start;
+	}
 
-	*start += c->how & SFRAME_REL ? addr : c->sec->start;
+	*start += c->sec->pcrel ? addr : c->sec->start;
 	return true;
 }
 
@@ -424,12 +419,12 @@ sframe_get_func(const struct sframe_cursor *c, u64 addr,
 	if (!sframe_get_start(c, addr, &func->start))
 		return false;
 
-	addr += c->how & SFRAME_V3 ? sizeof(u64) : sizeof(u32);
+	addr += c->sec->version == 3 ? sizeof(u64) : sizeof(u32);
 	if (!sframe_get(c, addr, 8, &val))
 		return false;
 	func->size = (u32)val;
 	func->rows_off = val >> 32;
-	if (c->how & SFRAME_V3)
+	if (c->sec->version == 3)
 		return true;
 
 	if (!sframe_get(c, addr + 8, 8, &val))
@@ -542,9 +537,8 @@ sframe_step_back(const struct sframe_cursor *c, u64 entry,
 			same_start = true;
 		start = func->start;
 
-		if (steps++ == SFRAME_MAX_BACK || !*c->budget)
-			return SFRAME_BUDGET;
-		--*c->budget;
+		if (steps++ == SFRAME_MAX_BACK)
+			return SFRAME_TOO_LONG;
 
 		sframe_begin(c);
 		entry -= sframe_fde_len(c);
@@ -653,7 +647,7 @@ static __always_inline enum sframe_status
 sframe_find_row(const struct sframe_cursor *c, struct sframe_rows *rows,
 		const struct sframe_func *func, u64 off, struct sframe_row *row)
 {
-	unsigned int limit = min3(func->num_rows, SFRAME_MAX_ROWS, *c->budget);
+	unsigned int limit = min(func->num_rows, SFRAME_MAX_ROWS);
 	u64 words = 0, info = 0;
 	enum sframe_status status;
 
@@ -670,12 +664,10 @@ sframe_find_row(const struct sframe_cursor *c, struct sframe_rows *rows,
 		break;
 	}
 
-	/* What was looked at for nothing counts too. */
-	*c->budget -= limit - rows->left;
 	if (status != SFRAME_OK)
 		return status;
 	if (!rows->left && limit < func->num_rows)
-		return SFRAME_BUDGET;
+		return SFRAME_TOO_LONG;
 	/* No row at all, or even the first one starts after @off */
 	if (rows->left == limit)
 		return SFRAME_NO_ROW;
@@ -977,38 +969,19 @@ sframe_find_rule(const struct sframe_cursor *c, struct sframe_func *func,
 	return status;
 }
 
-/* Each of the four kinds of an index is searched without a test for which. */
-static __always_inline enum sframe_status
-sframe_find_func_any(const struct sframe_cursor *c, struct sframe_func *func)
-{
-	const struct sframe_section *sec = c->sec;
-	const struct sframe_cursor v2_rel = { sec, c->buf, c->ip, c->budget, c->missing,
-					      c->how | SFRAME_REL };
-	const struct sframe_cursor v3 = { sec, c->buf, c->ip, c->budget, c->missing,
-					  c->how | SFRAME_V3 };
-	const struct sframe_cursor v3_rel = { sec, c->buf, c->ip, c->budget, c->missing,
-					      c->how | SFRAME_V3 | SFRAME_REL };
-
-	if (sec->version == 2)
-		return sec->pcrel ? sframe_find_func(&v2_rel, func) :
-				    sframe_find_func(c, func);
-	return sec->pcrel ? sframe_find_func(&v3_rel, func) :
-			    sframe_find_func(&v3, func);
-}
-
 static __always_inline enum sframe_status
 sframe_find(const struct sframe_section *sec, const struct sframe_buf *buf,
-	    u64 ip, unsigned int *budget, struct sframe_missing *missing,
-	    const unsigned int how, struct unwind_rule *rule)
+	    u64 ip, struct sframe_missing *missing, const bool user,
+	    struct unwind_rule *rule)
 {
-	const struct sframe_cursor c = { sec, buf, ip, budget, missing, how };
+	const struct sframe_cursor c = { sec, buf, ip, missing, user };
 	struct sframe_func func = { };
 	enum sframe_status status;
 
 	if (!sec->num_fdes || ip < sec->text_start || ip >= sec->text_end)
 		return SFRAME_NO_ROW;
 
-	status = sframe_find_func_any(&c, &func);
+	status = sframe_find_func(&c, &func);
 	if (status != SFRAME_OK)
 		return status;
 	/* It covers @ip, which is in the code. */
@@ -1035,7 +1008,7 @@ sframe_find(const struct sframe_section *sec, const struct sframe_buf *buf,
 enum sframe_status sframe_open_user(struct sframe_section *sec)
 {
 	struct sframe_missing missing;
-	const struct sframe_cursor c = { .missing = &missing, .how = SFRAME_USER };
+	const struct sframe_cursor c = { .missing = &missing, .user = true };
 
 	return sframe_open(sec, &c);
 }
@@ -1045,7 +1018,6 @@ enum sframe_status sframe_open_user(struct sframe_section *sec)
  * @sec:	The table, as sframe_open_user() left it
  * @ip:		Address of an instruction; for a return address, one less
  * @rule:	The rule, on success
- * @budget:	Rows that may still be looked at; reduced by those that were
  *
  * Where the table is not present, the search begins anew after
  * unwind_user_fault_in(). A search reads no more than SFRAME_MAX_FAULTS pages, unless
@@ -1055,26 +1027,20 @@ enum sframe_status sframe_open_user(struct sframe_section *sec)
  * Return: SFRAME_OK, or why there is no rule, see enum sframe_status.
  */
 enum sframe_status sframe_find_user(const struct sframe_section *sec, u64 ip,
-				    struct unwind_rule *rule,
-				    unsigned int *budget)
+				    struct unwind_rule *rule)
 {
 	struct sframe_missing missing;
 	enum sframe_status status;
-	unsigned int left, faults;
+	unsigned int faults;
 
 	for (faults = 0;; faults++) {
-		left = *budget;
 		pagefault_disable();
-		status = sframe_find(sec, NULL, ip, &left, &missing, SFRAME_USER, rule);
+		status = sframe_find(sec, NULL, ip, &missing, true, rule);
 		pagefault_enable();
-		if (likely(status != SFRAME_FAULT))
-			break;
-		if (faults == SFRAME_MAX_FAULTS ||
+		if (likely(status != SFRAME_FAULT) || faults == SFRAME_MAX_FAULTS ||
 		    unwind_user_fault_in(missing.addr, missing.len))
-			break;
+			return status;
 	}
-	*budget = left;
-	return status;
 }
 
 #endif
@@ -1093,12 +1059,11 @@ EXPORT_SYMBOL_IF_KUNIT(sframe_open_buf);
 
 enum sframe_status sframe_find_buf(const struct sframe_section *sec, u64 ip,
 				   struct unwind_rule *rule,
-				   unsigned int *budget,
 				   const struct sframe_buf *buf)
 {
 	enum sframe_status status;
 
-	status = sframe_find(sec, buf, ip, budget, NULL, 0, rule);
+	status = sframe_find(sec, buf, ip, NULL, false, rule);
 	if (status == SFRAME_OK)
 		unwind_rule_unpack(rule);
 	return status;
@@ -1112,7 +1077,7 @@ static const char * const sframe_status_texts[SFRAME_NR_STATUS] = {
 	[SFRAME_NO_ROW]		 = "no row for the address",
 	[SFRAME_UNSUPPORTED]	 = "function of an unknown kind",
 	[SFRAME_FAULT]		 = "not readable now",
-	[SFRAME_BUDGET]		 = "too many rows",
+	[SFRAME_TOO_LONG]	 = "too many rows or functions",
 	[SFRAME_BAD_BOUNDS]	 = "no room for a header",
 	[SFRAME_BAD_MAGIC]	 = "wrong magic number",
 	[SFRAME_BAD_VERSION]	 = "version is not 2 or 3",

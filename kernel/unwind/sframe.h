@@ -15,9 +15,7 @@
  * each lookup.
  *
  * Work is bounded: a lookup reads at most 66 + SFRAME_MAX_BACK entries of the
- * function index and SFRAME_MAX_ROWS rows. For all the lookups of one trace together,
- * the caller passes a budget of rows, and of entries that the search has to step back
- * over; SFRAME_MAX_ROWS_TRACE is meant for that.
+ * function index and SFRAME_MAX_ROWS rows.
  */
 
 #include <linux/types.h>
@@ -27,10 +25,7 @@
 #define SFRAME_HEADER_LEN	28
 
 /* Rows that one lookup looks at. Functions as compilers make them have some dozens. */
-#define SFRAME_MAX_ROWS		8192
-
-/* Rows that the lookups of one trace should look at together. */
-#define SFRAME_MAX_ROWS_TRACE	32768
+#define SFRAME_MAX_ROWS		2048
 
 /* Functions that one lookup steps back over: empty, or with the same start. */
 #define SFRAME_MAX_BACK		64
@@ -86,7 +81,7 @@ struct sframe_section {
  *				left for later; others may do without it
  * @SFRAME_FAULT:		The table could not be read just now, or is no
  *				user memory
- * @SFRAME_BUDGET:		Too many rows to look through
+ * @SFRAME_TOO_LONG:		Too many rows or functions to look through
  * @SFRAME_BAD_BOUNDS:		The memory given is too small for a header, or
  *				ends before it starts
  * @SFRAME_BAD_MAGIC:		No SFrame table, or of the other endianness
@@ -114,7 +109,7 @@ enum sframe_status {
 	SFRAME_NO_ROW,
 	SFRAME_UNSUPPORTED,
 	SFRAME_FAULT,
-	SFRAME_BUDGET,
+	SFRAME_TOO_LONG,
 	SFRAME_BAD_BOUNDS,
 	SFRAME_BAD_MAGIC,
 	SFRAME_BAD_VERSION,
@@ -154,14 +149,12 @@ struct sframe_buf {
 
 enum sframe_status sframe_open_user(struct sframe_section *sec);
 enum sframe_status sframe_find_user(const struct sframe_section *sec, u64 ip,
-				    struct unwind_rule *rule,
-				    unsigned int *budget);
+				    struct unwind_rule *rule);
 
 enum sframe_status sframe_open_buf(struct sframe_section *sec,
 				   const struct sframe_buf *buf);
 enum sframe_status sframe_find_buf(const struct sframe_section *sec, u64 ip,
 				   struct unwind_rule *rule,
-				   unsigned int *budget,
 				   const struct sframe_buf *buf);
 
 const char *sframe_status_text(enum sframe_status status);

@@ -66,8 +66,6 @@
  * @no_memory:	There was none to make @file
  * @may_differ:	The code need not be that of the file, as long as it can be written
  * @claimed:	Nobody has looked: the table for @file says that there is no SFrame table
- * @dev:	Device of it
- * @ino:	Its number
  * @nr_headers:	Number of mappings of the same file that start with its headers
  * @headers:	Where they start
  * @lens:	Their lengths
@@ -88,8 +86,6 @@ struct sframe_image {
 	bool			no_memory;
 	bool			may_differ;
 	bool			claimed;
-	dev_t			dev;
-	unsigned long		ino;
 	unsigned int		nr_headers;
 	unsigned long		headers[SFRAME_MAX_HEADERS];
 	unsigned long		lens[SFRAME_MAX_HEADERS];
@@ -164,8 +160,6 @@ static const char *note_mapping(struct sframe_image *image,
 	image->may_differ = unwind_vma_may_differ(vma);
 	if (!image->may_differ)
 		image->key = image->inode;
-	image->dev = image->inode->i_sb->s_dev;
-	image->ino = image->inode->i_ino;
 	return NULL;
 }
 
@@ -558,8 +552,6 @@ insert_entry(struct sframe_image *image, const struct sframe_entry *found,
 	new->code = found->code;
 	new->reason = found->reason;
 	new->retry = found->retry;
-	new->dev = image->dev;
-	new->ino = image->ino;
 	new->has_table = found->has_table;
 	*entry = sframe_insert_found(image->sm, new, &image->search, image->pc,
 				     image->epoch);

@@ -12,15 +12,10 @@
  * of it.
  */
 
-#define pr_fmt(fmt) "unwind_sframe: " fmt
-
 #include <linux/err.h>
 #include <linux/gfp.h>
-#include <linux/kdev_t.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
-#include <linux/prctl.h>
-#include <linux/printk.h>
 #include <linux/overflow.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -734,40 +729,11 @@ void sframe_entry_drop(struct sframe_mm *sm, struct sframe_entry *entry)
 		sframe_entry_unlink(sm, entry, "retried");
 }
 
-/* Files whose tables the log has complained about, the newest of them */
-static struct {
-	dev_t		dev;
-	unsigned long	ino;
-} complaints[64];
-/* Where the next one goes */
-static unsigned int next_complaint;
-/* Protects both */
-static DEFINE_SPINLOCK(complaint_lock);
-
-/* One bad library of the system is in very many processes. */
-static bool is_new_complaint(dev_t dev, unsigned long ino)
-{
-	unsigned int i;
-
-	guard(spinlock)(&complaint_lock);
-	for (i = 0; i < ARRAY_SIZE(complaints); i++) {
-		if (complaints[i].dev == dev && complaints[i].ino == ino)
-			return false;
-	}
-	complaints[next_complaint].dev = dev;
-	complaints[next_complaint].ino = ino;
-	next_complaint = (next_complaint + 1) % ARRAY_SIZE(complaints);
-	return true;
-}
-
 /**
  * sframe_entry_bad - Never look at a table again
  * @sm:		Store
  * @entry:	Entry of the table; the caller has a reference
  * @status:	What is wrong
- *
- * The kernel log says so once for each file. For a table that a program has added by
- * prctl(), only the trace does: that is the program's own business.
  */
 void sframe_entry_bad(struct sframe_mm *sm, struct sframe_entry *entry,
 		      enum sframe_status status)
@@ -782,12 +748,6 @@ void sframe_entry_bad(struct sframe_mm *sm, struct sframe_entry *entry,
 		sframe_next_gen(sm);
 
 	sframe_trace_entry(entry, reason);
-	if (entry->ino && is_new_complaint(entry->dev, entry->ino))
-		pr_notice_ratelimited("%s[%d]: bad table in inode %lu of device %u:%u, at %#llx for code at %#lx-%#lx: %s\n",
-				      current->comm, task_pid_nr(current),
-				      entry->ino, MAJOR(entry->dev),
-				      MINOR(entry->dev), entry->sec.start,
-				      entry->code.start, entry->code.end, reason);
 }
 
 /* Unlink some of what is touched. Returns false when that was all. */

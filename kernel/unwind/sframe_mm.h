@@ -5,7 +5,7 @@
 /*
  * What is known about the SFrame tables for the code of an mm. Shared by the store
  * (sframe_mm.c and sframe_bare.c), the search for tables (sframe_discover.c),
- * prctl() (sframe_prctl.c and sframe_proc.c), the provider of rules (user_tables.c)
+ * prctl() (sframe_prctl.c), the provider of rules (user_tables.c)
  * and the walker (user.c), which asks the table that was needed last by itself.
  *
  * Code with a table has an entry, and so has code whose table cannot be used.
@@ -106,8 +106,6 @@ static inline bool sframe_range_holds(const struct sframe_range *range)
  *		all of a file
  * @reason:	Why the table is not to be used, or NULL
  * @retry:	In jiffies, when an entry without table is to be searched again
- * @dev:	Of the file that the table is in
- * @ino:	Number of its inode; 0 if there is no file, or nobody looked
  * @text:	In the mm's tree by code, or empty. Protected by sframe_mm::lock
  * @table:	In the mm's tree by table, if @has_table
  * @list:	In sframe_mm::found, if not @added
@@ -123,8 +121,6 @@ struct sframe_entry {
 	struct sframe_range		code;
 	const char			*reason;
 	unsigned long			retry;
-	dev_t				dev;
-	unsigned long			ino;
 	struct rb_node			text;
 	struct interval_tree_node	table;
 	struct list_head		list;

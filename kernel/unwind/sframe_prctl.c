@@ -4,14 +4,12 @@
  * compiled at run time.
  */
 
-#include <linux/err.h>
 #include <linux/interval_tree.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/sframe.h>
-#include <linux/uaccess.h>
 
 #include <asm/sframe.h>
 
@@ -215,38 +213,6 @@ static int remove_added(struct sframe_mm *sm, unsigned long sframe_start)
 	return ret;
 }
 
-static int remove_exactly(struct sframe_mm *sm, const struct prctl_sframe *arg)
-{
-	struct sframe_entry *entry;
-
-	guard(spinlock)(&sm->lock);
-
-	entry = sframe_entry_first(sm, arg->text_start);
-	if (!entry || !entry->added || entry->attached)
-		return -ENOENT;
-	if (entry->code.start != arg->text_start ||
-	    entry->code.end != arg->text_end ||
-	    entry->sec.start != arg->sframe_start ||
-	    entry->sec.end != arg->sframe_end)
-		return -ENOENT;
-
-	sframe_entry_unlink(sm, entry, "removed");
-	return 0;
-}
-
-/*
- * Get the store, with the mmap lock of @mm held for reading. That keeps out a fork,
- * which copies what was added without sm->lock.
- */
-static struct sframe_mm *lock_store(struct mm_struct *mm)
-{
-	struct sframe_mm *sm = sframe_mm_of(mm);
-
-	if (!sm)
-		return ERR_PTR(-ENOENT);
-	return mmap_read_lock_killable(mm) ? ERR_PTR(-EINTR) : sm;
-}
-
 /**
  * sframe_prctl_remove - prctl(PR_REMOVE_SFRAME): undo PR_ADD_SFRAME
  * @sframe_start:	Address of the table's header
@@ -276,90 +242,13 @@ int sframe_prctl_remove(unsigned long sframe_start, unsigned long arg3,
 	if (arg3 || arg4 || arg5)
 		return -EINVAL;
 
-	sm = lock_store(mm);
-	if (IS_ERR(sm))
-		return PTR_ERR(sm);
+	sm = sframe_mm_of(mm);
+	if (!sm)
+		return -ENOENT;
+	/* This keeps out a fork, which copies what was added without sm->lock. */
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
 	ret = remove_added(sm, sframe_start);
 	mmap_read_unlock(mm);
 	return ret;
-}
-
-static int sframe_remove(const struct prctl_sframe *arg)
-{
-	struct mm_struct *mm = current->mm;
-	struct sframe_mm *sm;
-	int ret;
-
-	sm = lock_store(mm);
-	if (IS_ERR(sm))
-		return PTR_ERR(sm);
-	ret = remove_exactly(sm, arg);
-	mmap_read_unlock(mm);
-	return ret;
-}
-
-static int copy_arg(struct prctl_sframe *arg, struct prctl_sframe __user *uarg)
-{
-	u32 size;
-	int ret;
-
-	BUILD_BUG_ON(offsetofend(struct prctl_sframe, text_end) !=
-		     PRCTL_SFRAME_SIZE_VER0);
-
-	if (get_user(size, &uarg->size))
-		return -EFAULT;
-	if (size < PRCTL_SFRAME_SIZE_VER0)
-		return -EINVAL;
-	if (size > PAGE_SIZE)
-		return -E2BIG;
-
-	ret = copy_struct_from_user(arg, sizeof(*arg), uarg, size);
-	if (ret)
-		return ret;
-	return arg->flags ? -EINVAL : 0;
-}
-
-/**
- * sframe_prctl - prctl(PR_SFRAME): add a table, or remove one, by a struct
- * @op:		PR_SFRAME_ADD or PR_SFRAME_REMOVE
- * @uarg:	The table and its code; larger or smaller than the kernel's struct,
- *		if the program was built for another version of it
- * @arg4:	Not used, must be 0
- * @arg5:	Likewise
- *
- * Adding a table does what PR_ADD_SFRAME does. Removing one removes the table that
- * was added with exactly these ranges, by either command; PR_REMOVE_SFRAME, in
- * contrast, removes a table from all of its code.
- *
- * Return: 0, what sframe_prctl_add() returns, or
- *
- *	=======		========================================================
- *	-EINVAL		@op is another one, or @arg4 or @arg5 is not 0; the size
- *			is smaller than that of the first version; there are
- *			flags; or the kernel does not read SFrame tables
- *	-EFAULT		@uarg cannot be read
- *	-E2BIG		@uarg is larger than the kernel's struct and what comes
- *			after that is not all 0, or is larger than a page
- *	-ENOENT		there is no such table to be removed
- *	-EINTR		the task is being killed
- *	=======		========================================================
- */
-int sframe_prctl(unsigned long op, struct prctl_sframe __user *uarg,
-		 unsigned long arg4, unsigned long arg5)
-{
-	struct prctl_sframe arg;
-	int ret;
-
-	if (arg4 || arg5)
-		return -EINVAL;
-	if (op != PR_SFRAME_ADD && op != PR_SFRAME_REMOVE)
-		return -EINVAL;
-
-	ret = copy_arg(&arg, uarg);
-	if (ret)
-		return ret;
-	if (op == PR_SFRAME_REMOVE)
-		return sframe_remove(&arg);
-	return sframe_prctl_add(arg.sframe_start, arg.sframe_end,
-				arg.text_start, arg.text_end);
 }

@@ -200,13 +200,6 @@ static bool take_loc(const struct unwind_table_loc *from, unsigned int allowed,
 #define LOC_RA		(LOC_CFA | BIT(UNWIND_TABLE_CFA_DEREF))
 #define LOC_FP		(LOC_RA | BIT(UNWIND_TABLE_SAME) | BIT(UNWIND_TABLE_CFA))
 
-/* A slot is never the one of the return address, nor above it. */
-static bool bx_is_valid(u16 bx)
-{
-	return bx <= UNWIND_TABLE_BX_SAME ||
-	       (bx >= 2 * sizeof(u64) && bx % sizeof(u64) == 0);
-}
-
 static const char *take_caller(const struct unwind_table_rule *from,
 			       struct unwind_rule *rule)
 {
@@ -220,8 +213,6 @@ static const char *take_caller(const struct unwind_table_rule *from,
 		return "return address of a rule";
 	if (!take_loc(&from->fp, LOC_FP, &rule->fp))
 		return "frame pointer of a rule";
-	if (!bx_is_valid(from->bx))
-		return "rbx of a rule";
 
 	rule->cfa_add = from->cfa_add;
 	rule->signal = from->flags & UNWIND_TABLE_SIGNAL;
@@ -241,13 +232,15 @@ static const char *take_rule(const struct unwind_table_rule *from,
 	const char *why;
 
 	*rule = (struct unwind_rule) { };
+	if (from->reserved)
+		return "reserved field of a rule";
 	if (from->kind == UNWIND_TABLE_CALLER) {
 		why = take_caller(from, rule);
 		*word = rule->word ? rule->word | UNWIND_WORD_FILE : 0;
 		return why;
 	}
 
-	if (from->flags || from->bx || from->cfa_add ||
+	if (from->flags || from->cfa_add ||
 	    !take_loc(&from->cfa, LOC_NONE, &none) ||
 	    !take_loc(&from->ra, LOC_NONE, &none) ||
 	    !take_loc(&from->fp, LOC_NONE, &none))
@@ -368,19 +361,6 @@ static u32 count_rows(const struct table_parts *parts)
 	return nr;
 }
 
-static bool has_bx(const struct table_parts *parts)
-{
-	unsigned int i;
-
-	for (i = 0; i < parts->header->nr_rules; i++) {
-		if (parts->rules[i].bx)
-			return true;
-		if (i % TABLE_CHUNK == 0)
-			cond_resched();
-	}
-	return false;
-}
-
 /* One block for all, the parts with the largest members first. */
 static struct unwind_table *alloc_table(const struct table_parts *parts,
 					unsigned int nr_longs,
@@ -390,7 +370,6 @@ static struct unwind_table *alloc_table(const struct table_parts *parts,
 	const unsigned int shift = block_shift(header);
 	u32 nr_blocks = header->nr_pages * page_blocks(shift) + 1;
 	u32 nr_words = header->nr_rules + 1, nr_rows = count_rows(parts);
-	const bool bx = has_bx(parts);
 	struct unwind_table *table;
 	size_t size;
 	void *at;
@@ -401,8 +380,7 @@ static struct unwind_table *alloc_table(const struct table_parts *parts,
 	       nr_longs * sizeof(*table->longs) +
 	       header->nr_runs * sizeof(*table->firsts) +
 	       nr_blocks * sizeof(*table->blocks) +
-	       nr_rows * sizeof(*table->rows) +
-	       (bx ? nr_words * sizeof(*table->bx) : 0);
+	       nr_rows * sizeof(*table->rows);
 	if (!charge(size)) {
 		*why = "more than kernel.unwind_table_max_kb";
 		return ERR_PTR(-ENOSPC);
@@ -437,8 +415,6 @@ static struct unwind_table *alloc_table(const struct table_parts *parts,
 	table->blocks = at;
 	at += nr_blocks * sizeof(*table->blocks);
 	table->rows = at;
-	at += nr_rows * sizeof(*table->rows);
-	table->bx = bx ? at : NULL;
 	return table;
 }
 
@@ -485,8 +461,6 @@ struct unwind_table *unwind_table_make(const void *data, size_t len,
 	}
 	take_pages(&parts, table);
 	table->words[table->nr_words] = UNWIND_TABLE_WORD_NOT_COVERED;
-	for (i = 0; table->bx && i <= table->nr_words; i++)
-		table->bx[i] = i < table->nr_words ? parts.rules[i].bx : 0;
 	return table;
 }
 EXPORT_SYMBOL_IF_KUNIT(unwind_table_make);

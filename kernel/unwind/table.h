@@ -35,8 +35,6 @@
  * @words:	By rule, what is to be done, see unwind_table_find(). One more, which all
  *		rows have that were not handed in: not covered
  * @longs:	Rules in their long form
- * @bx:		By rule as @words, where the caller's rbx is, as unwind_table_rule::bx;
- *		NULL if no rule says that
  */
 struct unwind_table {
 	unsigned int			nr_runs;
@@ -54,7 +52,6 @@ struct unwind_table {
 	struct unwind_table_row		*rows;
 	u64				*words;
 	struct unwind_rule		*longs;
-	u16				*bx;
 };
 
 struct unwind_table *unwind_table_make(const void *data, size_t len,
@@ -180,24 +177,6 @@ unwind_table_find(const struct unwind_table *table, u64 offset,
 
 	*rule = table->longs[UNWIND_TABLE_WORD_LONG_INDEX(word)];
 	return UNWIND_USER_FOUND;
-}
-
-/**
- * unwind_table_find_bx - Find where the caller's rbx is
- * @table:	Table
- * @offset:	Offset in the file, of an address that user space may have made up
- *
- * Context: Any. The caller makes sure that @table stays.
- * Return: As unwind_table_rule::bx; 0 if the table does not say it.
- */
-static inline u16 unwind_table_find_bx(const struct unwind_table *table,
-				       u64 offset)
-{
-	struct unwind_table_part part;
-
-	if (!table->bx || !unwind_table_find_part(table, offset, &part))
-		return 0;
-	return table->bx[unwind_table_part_rule(&part, offset - part.start)];
 }
 
 #endif /* _KERNEL_UNWIND_TABLE_H */

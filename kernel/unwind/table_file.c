@@ -322,27 +322,6 @@ enum unwind_user_status unwind_file_rule(const struct unwind_file *file,
 }
 
 /**
- * unwind_file_rule_bx - Find the rule for a place in a file, if that tells of rbx
- * @file:	File
- * @offset:	Offset in it, of an address that user space may have made up
- * @rule:	The rule; its word is 0 if there is only a long one
- * @bx:		Where the caller's rbx is, as unwind_table_rule::bx, more than 0
- *
- * Context: In an RCU reader
- * Return: UNWIND_USER_FOUND; or UNWIND_USER_NO_RULE if no table says where rbx is.
- */
-enum unwind_user_status unwind_file_rule_bx(const struct unwind_file *file,
-					    u64 offset, struct unwind_rule *rule,
-					    u16 *bx)
-{
-	const struct unwind_table *table = unwind_file_table(file);
-
-	rule->word = 0;
-	*bx = table ? unwind_table_find_bx(table, offset) : 0;
-	return *bx ? unwind_table_find(table, offset, rule) : UNWIND_USER_NO_RULE;
-}
-
-/**
  * unwind_files_detach_some - Take back what a table was attached to
  * @of_table:	List of its attachments
  *

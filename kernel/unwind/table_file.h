@@ -150,9 +150,6 @@ int unwind_file_attach(struct unwind_file *file, struct unwind_attach *attach,
 		       struct list_head *of_table);
 enum unwind_user_status unwind_file_rule(const struct unwind_file *file,
 					 u64 offset, struct unwind_rule *rule);
-enum unwind_user_status unwind_file_rule_bx(const struct unwind_file *file,
-					    u64 offset, struct unwind_rule *rule,
-					    u16 *bx);
 bool unwind_files_detach_some(struct list_head *of_table);
 
 void unwind_files_count(const struct unwind_user_state *state);
@@ -215,13 +212,6 @@ static inline void unwind_file_gone(struct unwind_file *file) { }
 static inline enum unwind_user_status
 unwind_file_rule(const struct unwind_file *file, u64 offset,
 		 struct unwind_rule *rule)
-{
-	return UNWIND_USER_NO_RULE;
-}
-
-static inline enum unwind_user_status
-unwind_file_rule_bx(const struct unwind_file *file, u64 offset,
-		    struct unwind_rule *rule, u16 *bx)
 {
 	return UNWIND_USER_NO_RULE;
 }

@@ -19,9 +19,8 @@
  *     stack;
  *  4. the frame pointer.
  *
- * Only SP and FP are followed from frame to frame. If the CFA of a caller is rbx +
- * offset, as in ld.so's code that binds a function at its first call, the frames up
- * to that caller are walked once more, with rbx: see unwind_user_find_bx().
+ * Only SP and FP are followed from frame to frame. A walk ends at a caller whose rule
+ * needs another register.
  *
  * unwind_user_apply() is the only place that moves a frame by a rule. Signal
  * frames need none: if the IP is that of a signal return trampoline, the walk
@@ -48,10 +47,7 @@
 
 #include <asm/unwind_user.h>
 
-#include <uapi/linux/unwind_table.h>
-
 #include "rule_cache.h"
-#include "sframe_mm.h"
 #include "table_file.h"
 #include "user.h"
 
@@ -96,15 +92,11 @@ unwind_user_linear(unsigned long base, unsigned long offset,
 	return offset;
 }
 
-/*
- * The frame that a window is at: what it keeps in registers. @bx points to the
- * frame's rbx where that was followed, which a window does not do.
- */
+/* The frame that a window is at: what it keeps in registers. */
 struct unwind_user_frame {
-	unsigned long		ip;
-	unsigned long		sp;
-	unsigned long		fp;
-	const unsigned long	*bx;
+	unsigned long	ip;
+	unsigned long	sp;
+	unsigned long	fp;
 };
 
 /*
@@ -208,10 +200,7 @@ fault:
 	return false;
 }
 
-/*
- * Registers other than SP and FP are known where the task left user space, and rbx
- * where it was followed.
- */
+/* Registers other than SP and FP are known where the task left user space. */
 static __always_inline bool
 unwind_user_reg(const struct unwind_user_state *state,
 		const struct unwind_user_frame *frame, unsigned int reg,
@@ -223,8 +212,6 @@ unwind_user_reg(const struct unwind_user_state *state,
 		*val = frame->fp;
 	else if (state->topmost && !state->signals)
 		*val = arch_unwind_user_reg(task_pt_regs(current), reg);
-	else if (reg == UNWIND_REG_BX && frame->bx)
-		*val = *frame->bx;
 	else
 		return false;
 	return true;
@@ -400,16 +387,12 @@ unwind_user_set_frame(struct unwind_user_state *state,
 	state->fp = frame->fp;
 }
 
-/*
- * Move the state to the caller of its frame by a rule in its long form. @bx is the
- * frame's rbx, or NULL.
- */
+/* Move the state to the caller of its frame by a rule in its long form. */
 static noinline enum unwind_user_status
 unwind_user_step(struct unwind_user_state *state,
-		 const struct unwind_rule *rule, enum unwind_user_type type,
-		 const unsigned long *bx)
+		 const struct unwind_rule *rule, enum unwind_user_type type)
 {
-	struct unwind_user_frame frame = { state->ip, state->sp, state->fp, bx };
+	struct unwind_user_frame frame = { state->ip, state->sp, state->fp };
 	enum unwind_user_status status;
 	unsigned int faults = 0;
 	unsigned long slot;
@@ -447,79 +430,6 @@ unwind_user_step(struct unwind_user_state *state,
 static unsigned long unwind_user_pc(const struct unwind_user_state *state)
 {
 	return state->ip - !state->topmost;
-}
-
-/* A frame has moved by a rule that says where the caller's rbx is: follow it. */
-static bool unwind_user_move_bx(const struct unwind_user_state *state, u16 where,
-				unsigned long low, unsigned long *bx)
-{
-	unsigned long slot = state->sp - where;
-
-	if (where == UNWIND_TABLE_BX_SAME)
-		return true;
-	return slot >= low && !unwind_user_read(bx, slot, sizeof(*bx));
-}
-
-static int unwind_user_start(struct unwind_user_state *state);
-
-/*
- * Find the rbx of the state's frame, which is a caller: begin anew where the task
- * left user space, and go from frame to frame as the walk did, but with rbx. Each
- * frame on the way needs a table that says where rbx is. The frames of the walk itself
- * do not pay for that: neither words nor the cache know of rbx.
- *
- * User memory may have changed since, so the value counts only if these steps lead to
- * the IP and SP of the walk. The SP goes up with each step except the first. Signal
- * frames are not worth the effort: where the walk has passed one, or these steps find
- * one, rbx stays unknown.
- */
-static noinline bool unwind_user_find_bx(const struct unwind_user_state *state,
-					 unsigned long *bx)
-{
-	struct unwind_user_state from = *state;
-	struct unwind_rule rule;
-	unsigned int n;
-	u16 where;
-
-	if (state->signals || !state->tables->bx_budget)
-		return false;
-	state->tables->bx_budget--;
-	if (unwind_user_start(&from))
-		return false;
-
-	*bx = arch_unwind_user_reg(task_pt_regs(current), UNWIND_REG_BX);
-	for (n = 0; n < UNWIND_USER_BX_FRAMES; n++) {
-		/* Where code is interrupted, rbx may have been popped already. */
-		unsigned long low = from.topmost ? 0 : from.sp;
-
-		if (unwind_user_table_rule_bx(from.tables, unwind_user_pc(&from),
-					      &rule, &where) != UNWIND_USER_FOUND)
-			return false;
-		unwind_rule_unpack(&rule);
-		if (unwind_user_step(&from, &rule, UNWIND_USER_TYPE_FILE,
-				     bx) != UNWIND_USER_FOUND ||
-		    from.signals || !unwind_user_move_bx(&from, where, low, bx))
-			return false;
-		if (from.sp >= state->sp)
-			return from.sp == state->sp && from.ip == state->ip;
-	}
-	return false;
-}
-
-/* As unwind_user_step(). If nothing but rbx is missing, that is looked for. */
-static noinline enum unwind_user_status
-unwind_user_long_step(struct unwind_user_state *state,
-		      const struct unwind_rule *rule,
-		      enum unwind_user_type type)
-{
-	enum unwind_user_status status;
-	unsigned long bx;
-
-	status = unwind_user_step(state, rule, type, NULL);
-	if (status == UNWIND_USER_UNKNOWN && !state->topmost &&
-	    rule->cfa.reg == UNWIND_REG_BX && unwind_user_find_bx(state, &bx))
-		status = unwind_user_step(state, rule, type, &bx);
-	return status;
 }
 
 /*
@@ -627,61 +537,25 @@ unwind_user_part_word(const struct unwind_user_tables *tables, unsigned long pc)
 	return word == UNWIND_TABLE_WORD_NOT_COVERED ? unwind_word_fp(sizeof(u64)) : 0;
 }
 
-/* Is there an SFrame table at hand for this code, which nobody has taken away? */
-static __always_inline bool
-unwind_user_has_sframe(const struct unwind_user_tables *tables, unsigned long pc)
-{
-	return IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) &&
-	       pc - tables->sframe_start < tables->sframe_len &&
-	       READ_ONCE(tables->sm->gen) == tables->gen;
-}
-
-/*
- * The ordinary rule of the SFrame table that is at hand. 0 if it has another one, or if
- * it is not present: then it is asked again where that can be waited for. The window
- * is closed meanwhile.
- */
-static __always_inline u64
-unwind_user_sframe_word(struct unwind_user_tables *tables,
-			const struct unwind_user_frame *frame,
-			struct unwind_rule *rule)
-{
-	unsigned int budget = tables->budget;
-	enum sframe_status status;
-
-	user_access_end();
-	status = sframe_find_user(&tables->entry->sec, frame->ip - 1, rule, &budget);
-	masked_user_access_begin((const void __user *)frame->sp);
-	if (status != SFRAME_OK || !rule->word)
-		return 0;
-
-	/* What was done for nothing is done again, and counts then. */
-	tables->budget = budget;
-	return rule->word;
-}
-
 /*
  * In a window: is there a rule for a caller in the cache, or else an ordinary one in
  * the table at hand? That is remembered.
  */
 static __always_inline bool
 unwind_user_at_hand(struct unwind_user_tables *tables, struct rule_cache *cache,
-		    const struct unwind_user_frame *frame,
-		    struct unwind_rule *rule, u64 *word)
+		    unsigned long pc, u64 *word)
 {
-	unsigned long pc = frame->ip - 1;
 	struct rule_slot *slots;
-	u64 tag, val = 0;
+	u64 tag, val;
 
 	slots = rule_cache_slots(cache, pc);
 	tag = rule_cache_tag(pc, tables->mix);
 	if (likely(rule_slots_get(slots, tag, word)))
 		return true;
 
-	if (unwind_user_has_part(tables, pc))
-		val = unwind_user_part_word(tables, pc);
-	else if (unwind_user_has_sframe(tables, pc))
-		val = unwind_user_sframe_word(tables, frame, rule);
+	if (!unwind_user_has_part(tables, pc))
+		return false;
+	val = unwind_user_part_word(tables, pc);
 	if (!val)
 		return false;
 
@@ -692,8 +566,7 @@ unwind_user_at_hand(struct unwind_user_tables *tables, struct rule_cache *cache,
 
 /*
  * No page fault is taken in a window: so it is an RCU reader, which keeps the table
- * for the file that was needed last. How long it takes is bounded by its frames, and
- * by the walk's budget of rows.
+ * for the file that was needed last. How long it takes is bounded by its frames.
  */
 static noinline void unwind_user_window_begin(struct unwind_user_tables *tables)
 	__acquires(RCU)
@@ -762,9 +635,7 @@ unwind_user_exact_rule(struct unwind_user_state *state,
 /*
  * Add up to @room callers (@room is not 0). Those whose rules are cached need user
  * access enabled once, and no function call: each takes no more than two loads and a
- * few compares.
- * User access is disabled meanwhile where the SFrame table at hand is searched, and
- * where page faults are allowed to look up a rule that is not at hand at all. If the
+ * few compares. To look up a rule that is not at hand, user access is disabled. If the
  * state's IP is exact, @rule is the rule for it, and an ordinary one.
  *
  * Ends at the first frame that is not ordinary. The state becomes that of the
@@ -820,7 +691,7 @@ unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
 		/* Code with a table, where the rule is at hand */
 		cache = has_tables ? tables->cache : NULL;
 		while (cache && entry < end &&
-		       unwind_user_at_hand(tables, cache, &frame, rule, &word)) {
+		       unwind_user_at_hand(tables, cache, frame.ip - 1, &word)) {
 			status = unwind_user_apply(state, &frame, word, NULL,
 						   false, word_size, &slot);
 			if (status != UNWIND_USER_FOUND)
@@ -881,7 +752,7 @@ closed:
 		status = unwind_user_wait(state, word ?: unwind_word_fp(word_size));
 
 	if (status == UNWIND_USER_LONG_RULE) {
-		status = unwind_user_long_step(state, rule, type);
+		status = unwind_user_step(state, rule, type);
 		if (status == UNWIND_USER_FOUND)
 			*entry++ = state->ip;
 	}
@@ -920,8 +791,7 @@ static noinline unsigned int unwind_user_run(struct unwind_user_state *state,
 		if (state->status != UNWIND_USER_FOUND)
 			return 0;
 		if (!rule.word) {
-			state->status = unwind_user_long_step(state, &rule,
-							      type);
+			state->status = unwind_user_step(state, &rule, type);
 			entries[0] = state->ip;
 			return state->status == UNWIND_USER_FOUND;
 		}

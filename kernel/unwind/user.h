@@ -22,14 +22,6 @@ struct unwind_file;
 /* A program and its C library: most stacks are in these two. */
 #define UNWIND_USER_BARE	2
 
-/*
- * How often a walk may begin anew to find the rbx of a frame, and how many frames
- * that may be away from the topmost one: together, the most frames that it looks at
- * without room in the trace for them.
- */
-#define UNWIND_USER_BX_PASSES	4
-#define UNWIND_USER_BX_FRAMES	32
-
 /**
  * struct unwind_user_bare - Some code that is known to have no table
  * @start:	First byte
@@ -68,11 +60,6 @@ struct unwind_user_code {
  *		if there is none
  * @sm:		Store of current's mm, NULL if there is none
  * @entry:	Entry of the store that was needed last, with a reference, or NULL
- * @sframe_start: First byte of code for which @entry has an SFrame table, as long as
- *		@gen is what it was
- * @sframe_len:	Bytes from there; 0 if there is none
- * @budget:	Rows of tables that the walk may still look at
- * @bx_budget:	How often it may still look for the rbx of a frame
  *
  * Without @sm, for which there was no memory, nothing is known of any code.
  */
@@ -87,10 +74,6 @@ struct unwind_user_tables {
 	u64			code_cuts;
 	struct sframe_mm	*sm;
 	struct sframe_entry	*entry;
-	unsigned long		sframe_start;
-	unsigned long		sframe_len;
-	unsigned int		budget;
-	unsigned int		bx_budget;
 };
 
 /* Is this code that is known to have no table? */
@@ -112,9 +95,6 @@ bool unwind_user_find_part(struct unwind_user_tables *tables, unsigned long pc);
 enum unwind_user_status
 unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,
 		       struct unwind_rule *rule, enum unwind_user_type *type);
-enum unwind_user_status
-unwind_user_table_rule_bx(struct unwind_user_tables *tables, unsigned long pc,
-			  struct unwind_rule *rule, u16 *bx);
 
 #else /* !CONFIG_UNWIND_USER_SFRAME */
 
@@ -139,13 +119,6 @@ unwind_user_find_part(struct unwind_user_tables *tables, unsigned long pc)
 static inline enum unwind_user_status
 unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,
 		       struct unwind_rule *rule, enum unwind_user_type *type)
-{
-	return UNWIND_USER_NO_RULE;
-}
-
-static inline enum unwind_user_status
-unwind_user_table_rule_bx(struct unwind_user_tables *tables, unsigned long pc,
-			  struct unwind_rule *rule, u16 *bx)
 {
 	return UNWIND_USER_NO_RULE;
 }

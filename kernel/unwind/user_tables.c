@@ -10,7 +10,7 @@
  *
  * SFrame tables cannot make a walk longer than the trace has room, since each frame
  * must move the stack pointer up. How long a frame may take is bounded by the
- * decoder and by the walk's budget of rows.
+ * decoder.
  */
 
 #include <linux/jiffies.h>
@@ -28,7 +28,6 @@
 static void tables_reset(struct unwind_user_tables *tables, u64 gen)
 {
 	tables->entry = NULL;
-	tables->sframe_len = 0;
 	tables->gen = gen;
 	/* Neither of them makes up for a change of the other. */
 	tables->mix = rule_cache_mix(gen + (tables->files_gen << 32));
@@ -66,8 +65,6 @@ void unwind_user_tables_begin(struct unwind_user_tables *tables)
 	tables->code.len = 0;
 	tables->part.start = 0;
 	tables->part.len = 0;
-	tables->sframe_start = 0;
-	tables->sframe_len = 0;
 	tables->cache = NULL;
 	tables->entry = NULL;
 
@@ -85,8 +82,6 @@ void unwind_user_tables_begin(struct unwind_user_tables *tables)
 	if (unwind_files_used() && unlikely(READ_ONCE(sm->files_epoch) !=
 					    unwind_files_get_epoch()))
 		sframe_mm_renew(sm);
-	tables->budget = SFRAME_MAX_ROWS_TRACE;
-	tables->bx_budget = UNWIND_USER_BX_PASSES;
 	/* Pairs with sframe_next_gen(), as in tables_sync(). */
 	tables_reset(tables, smp_load_acquire(&sm->gen));
 }
@@ -305,10 +300,8 @@ static enum unwind_user_status find_entry(struct unwind_user_tables *tables,
 {
 	enum unwind_user_status status = UNWIND_USER_FOUND;
 	struct sframe_mm *sm = tables->sm;
-	struct sframe_entry *entry;
 
 	sframe_entry_put(tables->entry);
-	tables->sframe_len = 0;
 	tables->entry = sframe_entry_get(sm, pc);
 	if (tables->entry && unlikely(entry_is_stale(tables->entry))) {
 		sframe_entry_drop(sm, tables->entry);
@@ -324,11 +317,6 @@ static enum unwind_user_status find_entry(struct unwind_user_tables *tables,
 
 	if (unlikely(!tables->cache))
 		tables->cache = sframe_mm_cache(sm);
-	entry = tables->entry;
-	if (entry->has_table && !READ_ONCE(entry->reason)) {
-		tables->sframe_start = entry->code.start;
-		tables->sframe_len = entry->code.end - entry->code.start;
-	}
 	return status;
 }
 
@@ -367,7 +355,7 @@ static enum unwind_user_status sframe_rule(struct unwind_user_tables *tables,
 	if (unlikely(READ_ONCE(entry->reason)))
 		return remember_stop(tables, pc, UNWIND_USER_CORRUPT);
 
-	status = sframe_find_user(&entry->sec, pc, rule, &tables->budget);
+	status = sframe_find_user(&entry->sec, pc, rule);
 	if (likely(status == SFRAME_OK)) {
 		if (rule->word)
 			remember(tables, pc, rule->word);
@@ -378,9 +366,8 @@ static enum unwind_user_status sframe_rule(struct unwind_user_tables *tables,
 	case SFRAME_NO_ROW:
 		return entry_file_rule(tables, pc, rule, type);
 	case SFRAME_UNSUPPORTED:
+	case SFRAME_TOO_LONG:
 		return remember_stop(tables, pc, UNWIND_USER_UNKNOWN);
-	case SFRAME_BUDGET:
-		return UNWIND_USER_UNKNOWN;
 	case SFRAME_FAULT:
 		return UNWIND_USER_FAULT;
 	default:
@@ -450,28 +437,4 @@ unwind_user_table_rule(struct unwind_user_tables *tables, unsigned long pc,
 	    !change_entry(tables, pc, rule, type, &status))
 		return status;
 	return sframe_rule(tables, pc, rule, type);
-}
-
-/**
- * unwind_user_table_rule_bx - Find the rule for an address, if that tells of rbx
- * @tables:	What the walk keeps, @tables->sm is set
- * @pc:		Address
- * @rule:	The rule; its word is 0 if it has only the long form
- * @bx:		Where the caller's rbx is, as unwind_table_rule::bx, more than 0
- *
- * Nothing is taken from the cache, nothing gets there, and what the store does not
- * know is not looked for. Only tables for files say where rbx is.
- *
- * Return: UNWIND_USER_FOUND; or UNWIND_USER_NO_RULE if no table says where rbx is.
- */
-enum unwind_user_status
-unwind_user_table_rule_bx(struct unwind_user_tables *tables, unsigned long pc,
-			  struct unwind_rule *rule, u16 *bx)
-{
-	struct unwind_user_code *code = &tables->code;
-
-	guard(rcu)();
-	if (!has_file(tables, pc))
-		return UNWIND_USER_NO_RULE;
-	return unwind_file_rule_bx(code->file, pc + code->delta, rule, bx);
 }

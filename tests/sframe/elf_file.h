@@ -80,7 +80,6 @@ static inline bool elf_file_open(struct elf_file *e, const char *name)
 static inline enum sframe_status elf_file_find(struct elf_file *e, u64 pc,
 					       struct unwind_rule *rule)
 {
-	unsigned int budget = SFRAME_MAX_ROWS;
 	int i;
 
 	for (i = 0; i < e->nr_segments; i++) {
@@ -90,7 +89,7 @@ static inline enum sframe_status elf_file_find(struct elf_file *e, u64 pc,
 			break;
 	}
 	memset(rule, 0, sizeof(*rule));
-	return sframe_find_buf(&e->sec, pc, rule, &budget, &e->buf);
+	return sframe_find_buf(&e->sec, pc, rule, &e->buf);
 }
 
 #endif /* _SFRAME_ELF_FILE_H */

@@ -66,12 +66,11 @@ static unsigned long look_up(u32 len, unsigned long lookups)
 		return 0;
 	changing = true;
 	for (i = 0; i < lookups; i++) {
-		unsigned int budget = SFRAME_MAX_ROWS;
 		enum sframe_status status;
 		struct unwind_rule rule;
 
 		status = sframe_find_buf(&sec, TEXT + i * 7 % 0x410, &rule,
-					 &budget, &buf);
+					 &buf);
 		if (status >= SFRAME_NR_STATUS ||
 		    (status == SFRAME_OK && rule.cfa.reg >= UNWIND_NR_REGS))
 			abort();

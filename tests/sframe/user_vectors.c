@@ -52,18 +52,16 @@ enum sframe_status user_open(struct sframe_section *sec,
 }
 
 enum sframe_status user_find(const struct sframe_section *sec, u64 ip,
-			     struct unwind_rule *rule, unsigned int *budget,
-			     const struct sframe_buf *buf)
+			     struct unwind_rule *rule, const struct sframe_buf *buf)
 {
-	unsigned int copy = *budget;
 	enum sframe_status status;
 
 	user_buf = buf;
 	user_absent = true;
 	user_waits = false;
-	check_absent(sframe_find_user(sec, ip, rule, &copy));
+	check_absent(sframe_find_user(sec, ip, rule));
 	user_waits = true;
-	status = sframe_find_user(sec, ip, rule, budget);
+	status = sframe_find_user(sec, ip, rule);
 	user_absent = false;
 	if (user_window)
 		abort();

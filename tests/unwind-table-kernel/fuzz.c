@@ -138,7 +138,6 @@ static void look_up(const struct unwind_table *table, const struct reader *r,
 
 	memset(&rule, 0, sizeof(rule));
 	status = unwind_table_find(table, offset, &rule);
-	check(unwind_table_find_bx(table, offset) == (from ? from->bx : 0), "rbx");
 	if (!from) {
 		check(status == UNWIND_USER_NO_RULE, "covered, but should not");
 		return;
@@ -265,17 +264,6 @@ static struct unwind_table_rule take_rule(void)
 		rule.flags = take() & 3;
 		if (rule.cfa.where == UNWIND_TABLE_REG_DEREF)
 			rule.cfa_add = (s32)take_number(4);
-	}
-	switch (take() % 8) {
-	case 0:
-		rule.bx = UNWIND_TABLE_BX_SAME;
-		break;
-	case 1:
-		rule.bx = 16 + 8 * take();
-		break;
-	case 2:
-		rule.bx = take_number(2);
-		break;
 	}
 	rule.kind = UNWIND_TABLE_CALLER;
 	return rule;

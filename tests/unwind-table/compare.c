@@ -7,9 +7,6 @@
  * random, memory at an address is a hash of it, and the file is mapped at a random
  * page, so what is equal is the same location but for a chance of 1 in 2^64.
  *
- * Where rbx is, which files with a CFA by rbx have to say and no others, is compared as
- * well.
- *
  * Prints counts by kind. Exits with 1 if anything is left unexplained. Files that
  * are not for this library are passed over.
  */
@@ -29,7 +26,6 @@
 #include "unwind-table.h"
 
 #define NR_REGS		17
-#define REG_BX		3
 #define REG_FP		6
 #define REG_SP		7
 #define REG_IP		16
@@ -52,7 +48,6 @@ enum result {
 	DIFFERENT_RA,
 	DIFFERENT_FP,
 	DIFFERENT_SP,
-	DIFFERENT_BX,
 	DIFFERENT_KIND,
 	DIFFERENT_SIGNAL,
 	UNKNOWN_WITHOUT_REASON,
@@ -80,7 +75,6 @@ static const struct {
 	[DIFFERENT_RA]		= { "different return address", false },
 	[DIFFERENT_FP]		= { "different frame pointer", false },
 	[DIFFERENT_SP]		= { "SP is not the CFA", false },
-	[DIFFERENT_BX]		= { "different rbx", false },
 	[DIFFERENT_KIND]	= { "different kind", false },
 	[DIFFERENT_SIGNAL]	= { "different signal mark", false },
 	[TABLE_MISSING]		= { "no table here, FDEs there", false },
@@ -97,7 +91,6 @@ struct file {
 	int			nr_segments;
 	const struct unwind_table_stats *stats;
 	unsigned int		reports;
-	bool			has_bx_cfa;
 };
 
 static unsigned long counts[NR_RESULTS], nr_files, nr_rows, nr_places;
@@ -135,12 +128,10 @@ struct frame {
 	bool	no_fp;
 	bool	complex;	/* an expression that a rule cannot say */
 	bool	stale_fp;	/* in memory at FP, the CFA is elsewhere */
-	bool	has_bx;		/* at a place that a rule can say */
 	__u64	cfa;
 	__u64	ra;
 	__u64	fp;
 	__u64	sp;
-	__u64	bx;
 };
 
 /* Evaluate operations of libdw; *@value: it is a value, not an address */
@@ -292,27 +283,6 @@ static bool is_stale(Dwarf_Frame *dwarf, const Dwarf_Op *cfa, size_t n)
 	       nr && ops[nr - 1].atom == DW_OP_breg6;
 }
 
-/*
- * Is rbx where it was, or in a slot of the frame below that of the return address?
- * elfutils takes it for lost where nothing is said of it: its list of what functions
- * preserve has rax instead. None of them say that it is lost.
- */
-static bool is_bx_sayable(Dwarf_Frame *dwarf)
-{
-	Dwarf_Op memory_of_ops[3], *ops;
-	__s64 off;
-	size_t n;
-
-	if (dwarf_frame_register(dwarf, REG_BX, memory_of_ops, &ops, &n))
-		errx(2, "rbx: %s", dwarf_errmsg(-1));
-	if (!n)
-		return true;
-	if (n != 2 || ops[0].atom != DW_OP_call_frame_cfa || ops[1].atom != DW_OP_plus_uconst)
-		return false;
-	off = ops[1].number;
-	return off <= -16 && off > -0x10000 && off % 8 == 0;
-}
-
 static bool by_dwarf(struct file *file, __u64 addr, struct frame *frame)
 {
 	Dwarf_Frame *dwarf = frame_at(file, addr);
@@ -338,9 +308,6 @@ static bool by_dwarf(struct file *file, __u64 addr, struct frame *frame)
 	frame->fp = register_of(dwarf, REG_FP, frame, &there);
 	frame->no_fp = !there;
 	frame->sp = register_of(dwarf, REG_SP, frame, &there);
-	frame->has_bx = is_bx_sayable(dwarf);
-	if (frame->has_bx)
-		frame->bx = register_of(dwarf, REG_BX, frame, &there);
 	free(dwarf);
 	return true;
 }
@@ -368,14 +335,9 @@ static void by_rule(const struct unwind_table_rule *rule, struct frame *frame)
 	frame->cfa = at_loc(&rule->cfa, 0, 0) + rule->cfa_add;
 	frame->ra = at_loc(&rule->ra, frame->cfa, 0);
 	frame->fp = at_loc(&rule->fp, frame->cfa, regs[REG_FP]);
-	frame->has_bx = rule->bx;
-	if (rule->bx == UNWIND_TABLE_BX_SAME)
-		frame->bx = regs[REG_BX];
-	else if (rule->bx)
-		frame->bx = memory(frame->cfa - rule->bx);
 }
 
-static enum result compare_callers(const struct file *file, const struct frame *dwarf,
+static enum result compare_callers(const struct frame *dwarf,
 				   const struct unwind_table_rule *rule)
 {
 	struct frame frame;
@@ -393,9 +355,6 @@ static enum result compare_callers(const struct file *file, const struct frame *
 		return DIFFERENT_SP;
 	if (dwarf->signal != frame.signal)
 		return DIFFERENT_SIGNAL;
-	if (frame.has_bx != (file->has_bx_cfa && dwarf->has_bx) ||
-	    (frame.has_bx && frame.bx != dwarf->bx))
-		return DIFFERENT_BX;
 	return frame.signal ? AGREE_SIGNAL : AGREE;
 }
 
@@ -412,7 +371,7 @@ static enum result compare_rule(struct file *file, __u64 addr,
 	}
 	switch (rule->kind) {
 	case UNWIND_TABLE_CALLER:
-		return compare_callers(file, &dwarf, rule);
+		return compare_callers(&dwarf, rule);
 	case UNWIND_TABLE_OUTERMOST:
 		return dwarf.outermost ? AGREE_OUTERMOST : DIFFERENT_KIND;
 	case UNWIND_TABLE_UNKNOWN:
@@ -470,15 +429,6 @@ static void compare_byte(struct file *file, const struct unwind_table *table,
 	}
 }
 
-static bool has_bx_cfa(const struct unwind_table_rule *rules, __u32 nr)
-{
-	while (nr--) {
-		if (rules[nr].cfa.reg == REG_BX)
-			return true;
-	}
-	return false;
-}
-
 static void compare_table(struct file *file, const struct unwind_table *table,
 			  unsigned int step)
 {
@@ -499,7 +449,6 @@ static void compare_table(struct file *file, const struct unwind_table *table,
 	pages = (const void *)(runs + header->nr_runs);
 	rows = (const void *)(pages + header->nr_pages + 1);
 	rules = (const void *)(rows + header->nr_rows);
-	file->has_bx_cfa = has_bx_cfa(rules, header->nr_rules);
 	for (run = 0; run < header->nr_runs; run++) {
 		for (i = 0; i < runs[run].nr_pages; i++, page++) {
 			__u64 start = (runs[run].page + i) << UNWIND_TABLE_PAGE_SHIFT;

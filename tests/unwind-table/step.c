@@ -4,7 +4,7 @@
  *
  * Steps through the first N instructions of a program and keeps count of calls and
  * returns. At each instruction the rule for it has to give the return address, CFA
- * and frame pointer of the call that led there, and rbx if it says where that is. This knows nothing of CFI, so it
+ * and frame pointer of the call that led there. This knows nothing of CFI, so it
  * checks what is known of gaps as well. Exits with 1 if anything is wrong.
  */
 
@@ -36,7 +36,6 @@ struct call {
 	__u64	ra;
 	__u64	cfa;
 	__u64	fp;
-	__u64	bx;
 };
 
 struct map {
@@ -54,7 +53,7 @@ static unsigned int nr_maps;
 static pid_t pid;
 
 static unsigned long nr_right, nr_outermost, nr_unknown, nr_not_covered, nr_no_table,
-	nr_bx, nr_wrong;
+	nr_wrong;
 
 static bool read_memory(__u64 addr, void *to, size_t len)
 {
@@ -178,12 +177,6 @@ static __u64 at_loc(const struct unwind_table_loc *loc, __u64 cfa,
 	}
 }
 
-static __u64 bx_of(const struct unwind_table_rule *rule, __u64 cfa,
-		   const struct user_regs_struct *r)
-{
-	return rule->bx == UNWIND_TABLE_BX_SAME ? r->rbx : word_at(cfa - rule->bx);
-}
-
 static void wrong(const struct map *map, __u64 offset, const char *what)
 {
 	if (nr_wrong++ >= MAX_REPORTS)
@@ -230,11 +223,8 @@ static void check(const struct user_regs_struct *r)
 		wrong(map, offset, "return address");
 	else if (at_loc(&rule.fp, cfa, r) != call->fp)
 		wrong(map, offset, "frame pointer");
-	else if (rule.bx && bx_of(&rule, cfa, r) != call->bx)
-		wrong(map, offset, "rbx");
 	else
 		nr_right++;
-	nr_bx += !!rule.bx;
 }
 
 /* Does an instruction call? e8, or ff /2, whatever its prefixes are */
@@ -284,9 +274,8 @@ static void signalled(const struct user_regs_struct *before,
 {
 	if (depth + 2 > MAX_DEPTH)
 		errx(2, "too deep");
-	calls[depth++] = (struct call){ before->rip, before->rsp, before->rbp, before->rbx };
-	calls[depth++] = (struct call){ word_at(after->rsp), after->rsp + 8, after->rbp,
-					after->rbx };
+	calls[depth++] = (struct call){ before->rip, before->rsp, before->rbp };
+	calls[depth++] = (struct call){ word_at(after->rsp), after->rsp + 8, after->rbp };
 }
 
 /* From one instruction to the next */
@@ -300,7 +289,6 @@ static void follow(const struct user_regs_struct *before, const __u8 *code,
 			.ra	= word_at(after->rsp),
 			.cfa	= before->rsp,
 			.fp	= before->rbp,
-			.bx	= before->rbx,
 		};
 		return;
 	}
@@ -351,8 +339,8 @@ int main(int argc, char **argv)
 		sig = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
 	}
 	kill(pid, SIGKILL);
-	printf("%s: %lu instructions, %lu right (%lu with rbx), %lu outermost, ", argv[2], i,
-	       nr_right, nr_bx, nr_outermost);
+	printf("%s: %lu instructions, %lu right, %lu outermost, ", argv[2], i, nr_right,
+	       nr_outermost);
 	printf("%lu unknown, %lu not covered, %lu without table, %lu wrong\n", nr_unknown,
 	       nr_not_covered, nr_no_table, nr_wrong);
 	return nr_wrong || !nr_right;

@@ -138,10 +138,8 @@ static void check_places(void)
 
 static void check_rules(void)
 {
-	REFUSES(rules[0].bx, 1, "rule without a caller that has places");
-	REFUSES(rules[3].bx, 2, "rbx at such a place");
-	REFUSES(rules[3].bx, 8, "rbx at such a place");
-	REFUSES(rules[3].bx, 20, "rbx at such a place");
+	REFUSES(rules[0].reserved, 1, "reserved field of a rule");
+	REFUSES(rules[3].reserved, 1, "reserved field of a rule");
 	REFUSES(rules[3].kind, UNWIND_TABLE_CALLER + 1, "rule of an unknown kind");
 	REFUSES(rules[3].flags, 4, "unknown flag of a rule");
 	REFUSES(rules[0].flags, 1, "rule without a caller that has places");

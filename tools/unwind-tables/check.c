@@ -53,11 +53,9 @@ struct frame {
 	bool outermost;
 	bool strange;
 	bool signal;
-	bool has_bx;		/* It is known where rbx is. */
 	__u64 sp;
 	__u64 ip;
 	__u64 fp;
-	__u64 bx;
 };
 
 /* ------------------------------------------------------------------------ */
@@ -99,11 +97,6 @@ static void frame_of_rule(struct machine *machine,
 	frame->ip = loc_value(machine, &rule->ra, 0);
 	frame->fp = loc_value(machine, &rule->fp, machine->regs[REG_FP]);
 	frame->signal = rule->flags & UNWIND_TABLE_SIGNAL;
-	frame->has_bx = rule->bx;
-	if (rule->bx == UNWIND_TABLE_BX_SAME)
-		frame->bx = machine->regs[REG_BX];
-	else if (rule->bx)
-		frame->bx = machine_read(machine, machine->cfa - rule->bx);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -170,8 +163,6 @@ static void frame_of_dwarf(struct machine *machine, Dwarf_Frame *dwarf,
 		!reg_value(machine, dwarf, ra_reg, &frame->ip, &undefined) ||
 		!reg_value(machine, dwarf, REG_FP, &frame->fp, &none) || none ||
 		!reg_value(machine, dwarf, REG_SP, &frame->sp, &none) || none;
-	/* elfutils takes it for lost where nothing is said of it. */
-	frame->has_bx = reg_value(machine, dwarf, REG_BX, &frame->bx, &none);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -190,9 +181,6 @@ static const char *difference(const struct frame *ours, const struct frame *thei
 		return "another return address";
 	if (ours->fp != theirs->fp)
 		return "another frame pointer of the caller";
-	/* Only tables that need it say where it is. */
-	if (ours->has_bx && (!theirs->has_bx || ours->bx != theirs->bx))
-		return "another rbx of the caller";
 	if (ours->signal != theirs->signal)
 		return ours->signal ? "only the table has a signal frame" :
 				      "only elfutils has a signal frame";

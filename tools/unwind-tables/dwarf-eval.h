@@ -7,7 +7,6 @@
 #include <linux/types.h>
 
 #define NR_REGS		17	/* DWARF numbers of x86-64; the last one is RIP */
-#define REG_BX		3
 #define REG_FP		6
 #define REG_SP		7
 #define REG_IP		16

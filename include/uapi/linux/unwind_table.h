@@ -123,8 +123,7 @@ enum unwind_table_where {
  * @reserved:	0
  *
  * Registers other than SP (7) and FP (6) are known in the topmost frame only.
- * A walk that needs another one in a caller ends there, but for a CFA by rbx (3), see
- * struct unwind_table_rule.
+ * A walk that needs another one in a caller ends there.
  */
 struct unwind_table_loc {
 	__s32	off;
@@ -157,16 +156,11 @@ enum unwind_table_kind {
  */
 #define UNWIND_TABLE_NEW_THREAD		0x02
 
-/* The caller's rbx is still in its register. */
-#define UNWIND_TABLE_BX_SAME		1
-
 /**
  * struct unwind_table_rule - How to get from a frame to its caller
  * @kind:	enum unwind_table_kind
  * @flags:	UNWIND_TABLE_SIGNAL, UNWIND_TABLE_NEW_THREAD
- * @bx:		Where the caller's rbx is: 0 if that is not known;
- *		UNWIND_TABLE_BX_SAME if it is in its register; else it is in
- *		memory at CFA - @bx, and @bx is a multiple of 8 and at least 16
+ * @reserved:	0
  * @cfa_add:	If @cfa is UNWIND_TABLE_REG_DEREF: what to add to the value read
  * @cfa:	Canonical frame address, which is the caller's SP:
  *		UNWIND_TABLE_REG or UNWIND_TABLE_REG_DEREF
@@ -177,15 +171,11 @@ enum unwind_table_kind {
  * If @kind is not UNWIND_TABLE_CALLER, all other fields are 0. Ordinary rules cost
  * least: @cfa is SP or FP + offset, @ra is at CFA - 8, and @fp is still in its
  * register, or at CFA - 16 to CFA - 2048.
- *
- * @bx costs nothing until a walk comes to a caller whose @cfa is rbx + offset. The
- * value of rbx is known there if all frames from the topmost one up to that caller
- * have a rule with @bx in a table for their file, and if they are few.
  */
 struct unwind_table_rule {
 	__u8			kind;
 	__u8			flags;
-	__u16			bx;
+	__u16			reserved;
 	__s32			cfa_add;
 	struct unwind_table_loc	cfa;
 	struct unwind_table_loc	ra;

@@ -26,7 +26,6 @@ struct table {
 	struct sframe_build	b;
 	struct sframe_section	sec;
 	struct sframe_buf	buf;
-	unsigned int		budget;
 	u32			len;
 	u64			text;
 };
@@ -99,8 +98,7 @@ static enum sframe_status find(struct table *t, u64 ip, struct unwind_rule *rule
 {
 	/* All of it has to be set. */
 	memset(rule, 1, sizeof(*rule));
-	t->budget = SFRAME_MAX_ROWS_TRACE;
-	return sframe_find_buf(&t->sec, ip, rule, &t->budget, &t->buf);
+	return sframe_find_buf(&t->sec, ip, rule, &t->buf);
 }
 
 static enum sframe_status status_at(struct table *t, u64 ip)
@@ -571,10 +569,9 @@ static void empty_functions_hide_no_neighbour(struct kunit *test)
 	}
 }
 
-static void many_empty_functions_cost_the_budget(struct kunit *test)
+static void very_many_empty_functions_are_too_long(struct kunit *test)
 {
 	struct table *t = new_table(test);
-	struct unwind_rule rule;
 	unsigned int i, n;
 
 	for (n = SFRAME_MAX_BACK - 1; n <= SFRAME_MAX_BACK + 1; n++) {
@@ -584,16 +581,7 @@ static void many_empty_functions_cost_the_budget(struct kunit *test)
 			add_plain(t, t->text, 0);
 		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
 		KUNIT_EXPECT_EQ(test, status_at(t, t->text), n > SFRAME_MAX_BACK ?
-				SFRAME_BUDGET : SFRAME_OK);
-		/* The steps, and the one row */
-		KUNIT_EXPECT_EQ(test, SFRAME_MAX_ROWS_TRACE - t->budget,
-				n > SFRAME_MAX_BACK ? SFRAME_MAX_BACK : n + 1);
-
-		t->budget = 10;
-		KUNIT_EXPECT_EQ(test, sframe_find_buf(&t->sec, t->text, &rule,
-						      &t->budget, &t->buf),
-				SFRAME_BUDGET);
-		KUNIT_EXPECT_EQ(test, t->budget, 0);
+				SFRAME_TOO_LONG : SFRAME_OK);
 	}
 }
 
@@ -1041,10 +1029,9 @@ static void starts_that_wrap_around_do_not_match(struct kunit *test)
 	}
 }
 
-static void rows_are_looked_at_within_the_budget(struct kunit *test)
+static void rows_beyond_the_limit_are_too_many(struct kunit *test)
 {
 	struct table *t = new_table(test);
-	struct unwind_rule rule;
 	unsigned int i;
 
 	start_v3(t);
@@ -1054,42 +1041,11 @@ static void rows_are_looked_at_within_the_budget(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
 
 	expect(test, t, t->text, 7, 0, 0);
-	KUNIT_EXPECT_EQ(test, t->budget, SFRAME_MAX_ROWS_TRACE - 1);
-	expect(test, t, t->text + 99, 7, 99 & 0x78, 0);
-	KUNIT_EXPECT_EQ(test, t->budget, SFRAME_MAX_ROWS_TRACE - 100);
-
 	/* The next row is looked at to know that this one is it. */
 	expect(test, t, t->text + SFRAME_MAX_ROWS - 2, 7,
 	       (SFRAME_MAX_ROWS - 2) & 0x78, 0);
 	KUNIT_EXPECT_EQ(test, status_at(t, t->text + SFRAME_MAX_ROWS),
-			SFRAME_BUDGET);
-	KUNIT_EXPECT_EQ(test, t->budget,
-			SFRAME_MAX_ROWS_TRACE - SFRAME_MAX_ROWS);
-
-	t->budget = 50;
-	KUNIT_EXPECT_EQ(test, sframe_find_buf(&t->sec, t->text + 60, &rule,
-					      &t->budget, &t->buf),
-			SFRAME_BUDGET);
-	KUNIT_EXPECT_EQ(test, t->budget, 0);
-	KUNIT_EXPECT_EQ(test, sframe_find_buf(&t->sec, t->text, &rule,
-					      &t->budget, &t->buf),
-			SFRAME_BUDGET);
-}
-
-static void rows_that_fail_cost_the_budget_too(struct kunit *test)
-{
-	struct table *t = new_table(test);
-	unsigned int i;
-
-	start_v3(t);
-	sframe_build_func(&t->b, t->text, TEXT_LEN, SFRAME_BUILD_ROW2);
-	for (i = 0; i < 1000; i++)
-		sframe_build_sp(&t->b, i, 8);
-	KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
-	/* The last of them is not there just now. */
-	t->buf.len -= 400;
-	KUNIT_EXPECT_EQ(test, status_at(t, t->text + 1000), SFRAME_FAULT);
-	KUNIT_EXPECT_LT(test, t->budget, SFRAME_MAX_ROWS_TRACE - 700);
+			SFRAME_TOO_LONG);
 }
 
 static void unreadable_bytes_make_no_table_bad(struct kunit *test)
@@ -1411,7 +1367,7 @@ static struct kunit_case unwind_sframe_cases[] = {
 	KUNIT_CASE(repeated_blocks_are_looked_up_by_remainder),
 	KUNIT_CASE(repetition_of_size_0_is_bad),
 	KUNIT_CASE(empty_functions_hide_no_neighbour),
-	KUNIT_CASE(many_empty_functions_cost_the_budget),
+	KUNIT_CASE(very_many_empty_functions_are_too_long),
 	KUNIT_CASE(functions_with_the_same_start_are_all_looked_at),
 	KUNIT_CASE(table_without_functions_opens_and_has_nothing),
 	KUNIT_CASE(each_fault_of_the_header_has_its_reason),
@@ -1428,8 +1384,7 @@ static struct kunit_case unwind_sframe_cases[] = {
 	KUNIT_CASE(index_out_of_order_is_bad_where_it_matters),
 	KUNIT_CASE(function_that_starts_outside_the_code_is_bad),
 	KUNIT_CASE(starts_that_wrap_around_do_not_match),
-	KUNIT_CASE(rows_are_looked_at_within_the_budget),
-	KUNIT_CASE(rows_that_fail_cost_the_budget_too),
+	KUNIT_CASE(rows_beyond_the_limit_are_too_many),
 	KUNIT_CASE(unreadable_bytes_make_no_table_bad),
 	KUNIT_CASE(flexible_rows_ok),
 	KUNIT_CASE(flexible_rows_that_make_no_sense_are_bad),

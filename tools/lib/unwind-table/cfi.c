@@ -139,8 +139,6 @@ static __u64 get_address(struct ut_cursor *c, const struct ut_elf *elf,
 static struct ut_loc *loc_of(struct ut_state *state, __u64 reg)
 {
 	switch (reg) {
-	case UT_REG_BX:
-		return &state->bx;
 	case UT_REG_FP:
 		return &state->fp;
 	case UT_REG_SP:
@@ -259,9 +257,6 @@ static bool change_state(struct ut_cursor *c, __u8 op, const struct ut_cie *cie,
 static void restore(struct ut_state *state, const struct ut_cie *cie, __u64 reg)
 {
 	switch (reg) {
-	case UT_REG_BX:
-		state->bx = cie->state.bx;
-		break;
 	case UT_REG_FP:
 		state->fp = cie->state.fp;
 		break;
@@ -564,8 +559,7 @@ int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 
 /*
  * A number for a row of the common kind: CFA = register + offset, return address
- * at CFA - 8, FP the same or below that. It has no room for rbx. 0: it is another
- * one.
+ * at CFA - 8, FP the same or below that. 0: it is another one.
  */
 static __u64 key_of(const struct ut_cie *cie, const struct ut_state *state)
 {
@@ -603,8 +597,7 @@ static bool is_stale(const struct ut_state *state)
  * the place within an entry.
  */
 static int add_spread(const struct ut_cie *cie, __u64 start, __u64 end, __u64 addr,
-		      const struct ut_state *state, const struct ut_machine *machine,
-		      struct ut_rows *rows)
+		      const struct ut_state *state, struct ut_rows *rows)
 {
 	struct unwind_table_rule rules[SPREAD];
 	enum unwind_table_reason reasons[SPREAD];
@@ -612,7 +605,7 @@ static int add_spread(const struct ut_cie *cie, __u64 start, __u64 end, __u64 ad
 	int err = 0;
 
 	for (i = 0; i < SPREAD; i++) {
-		struct ut_context context = { .ip = i, .follow_bx = machine->follow_bx };
+		struct ut_context context = { .ip = i };
 
 		reasons[i] = ut_rule_of(state, cie->signal, &context, &rules[i]);
 		/* It depends on more than this. */
@@ -644,8 +637,8 @@ static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
 {
 	const struct ut_segment *segment = &elf->code[fde->segment];
 	__u64 addr = start - segment->offset + segment->addr;
-	struct ut_context context = { .ip = addr, .follow_bx = machine->follow_bx };
-	__u64 key = machine->follow_bx ? 0 : key_of(cie, state);
+	struct ut_context context = { .ip = addr };
+	__u64 key = key_of(cie, state);
 	enum unwind_table_reason reason;
 	struct unwind_table_rule rule;
 	int err = 0;
@@ -656,7 +649,7 @@ static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
 		return ut_rows_add_unknown(rows, start, end, UNWIND_TABLE_R_REGISTER);
 	reason = ut_rule_of(state, cie->signal, &context, &rule);
 	if (context.ip_mask && context.ip_mask < SPREAD && end - start <= MAX_SPREAD)
-		return add_spread(cie, start, end, addr, state, machine, rows);
+		return add_spread(cie, start, end, addr, state, rows);
 	if (context.ip_mask)
 		reason = UNWIND_TABLE_R_EXPRESSION;
 	if (reason != UT_NO_REASON)

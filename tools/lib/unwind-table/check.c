@@ -145,8 +145,6 @@ static const char *check_caller(const struct unwind_table_rule *rule)
 		return "return address at such a place";
 	if (rule->fp.where == UNWIND_TABLE_NONE)
 		return "no frame pointer";
-	if (rule->bx > UNWIND_TABLE_BX_SAME && (rule->bx < 16 || rule->bx % 8))
-		return "rbx at such a place";
 	return NULL;
 }
 
@@ -158,6 +156,8 @@ static const char *check_rules(const struct ut_view *view)
 
 	for (i = 0; i < view->header.nr_rules; i++) {
 		rule = ut_view_rule(view, i);
+		if (rule.reserved)
+			return "reserved field of a rule";
 		if (rule.kind > UNWIND_TABLE_CALLER)
 			return "rule of an unknown kind";
 		if (rule.kind == UNWIND_TABLE_CALLER) {

@@ -460,26 +460,6 @@ static enum unwind_table_reason fp_of(const struct ut_state *state,
 	return reason;
 }
 
-/*
- * Where rbx is, as unwind_table_rule::bx. Who says nothing of it has not touched it.
- * Nothing is said of places that there is no number for; a walk ends there only if
- * it needs rbx.
- */
-static __u16 bx_of(const struct ut_state *state)
-{
-	__u64 down = -state->bx.off;
-
-	switch (state->bx.how) {
-	case UT_UNSPECIFIED:
-	case UT_SAME:
-		return UNWIND_TABLE_BX_SAME;
-	case UT_OFFSET:
-		return down % 8 || down < 16 || down > UINT16_MAX ? 0 : down;
-	default:
-		return 0;
-	}
-}
-
 enum unwind_table_reason ut_rule_of(const struct ut_state *state, bool signal,
 				    struct ut_context *context,
 				    struct unwind_table_rule *rule)
@@ -502,7 +482,5 @@ enum unwind_table_reason ut_rule_of(const struct ut_state *state, bool signal,
 		reason = ra_of(state, context, rule);
 	if (reason == UT_NO_REASON)
 		reason = fp_of(state, context, rule);
-	if (context->follow_bx)
-		rule->bx = bx_of(state);
 	return reason;
 }

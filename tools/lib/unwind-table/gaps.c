@@ -292,13 +292,10 @@ static int add_unknown(const struct ut_elf *elf, const struct ut_gap *gap,
 	return err;
 }
 
-/* As at the entry of a function, wherever rbx is */
+/* As at the entry of a function */
 static bool is_plain(const struct unwind_table_rule *rule)
 {
-	struct unwind_table_rule plain = shapes[AT_8];
-
-	plain.bx = rule->bx;
-	return !memcmp(rule, &plain, sizeof(*rule));
+	return !memcmp(rule, &shapes[AT_8], sizeof(*rule));
 }
 
 /*

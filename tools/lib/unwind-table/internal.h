@@ -31,7 +31,6 @@
 #define UT_PAGE_MASK		(UNWIND_TABLE_PAGE_SIZE - 1)
 
 /* DWARF numbers of registers */
-#define UT_REG_BX		3
 #define UT_REG_FP		6
 #define UT_REG_SP		7
 #define UT_REG_RA		16
@@ -219,7 +218,6 @@ struct ut_state {
 	/* CFA: UT_VAL_OFFSET (register + offset) or UT_EXPRESSION */
 	struct ut_loc	cfa;
 	__u64		cfa_reg;
-	struct ut_loc	bx;
 	struct ut_loc	fp;
 	struct ut_loc	sp;
 	struct ut_loc	ra;
@@ -268,7 +266,6 @@ struct ut_machine {
 	size_t		nr;
 	size_t		max;
 	bool		realigned;	/* the CFA was an expression before */
-	bool		follow_bx;	/* rules say where rbx is */
 };
 
 int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
@@ -301,7 +298,6 @@ struct ut_context {
 	__u64		ip;
 	bool		has_cfa;
 	__u64		ip_mask;	/* bits of the IP that it looked at */
-	bool		follow_bx;	/* of rules: they say where rbx is */
 };
 
 bool ut_expr(const __u8 *expr, size_t len, struct ut_context *context,
@@ -328,7 +324,6 @@ void ut_rows_set_recent(struct ut_rows *rows, __u64 key);
 int ut_rows_add_gap(struct ut_rows *rows, const struct ut_segment *segment,
 		    __u64 start, __u64 end);
 int ut_rows_flush(struct ut_rows *rows);
-bool ut_rows_need_bx(const struct ut_rows *rows);
 int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len);
 
 /* gaps.c: a stretch of code without FDE */

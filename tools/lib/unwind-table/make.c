@@ -221,43 +221,6 @@ static int add_rows(struct maker *maker)
 	return err;
 }
 
-static int start_rows(struct maker *maker)
-{
-	const struct ut_elf *elf = &maker->elf;
-	int err;
-
-	ut_rows_free(maker->rows);
-	maker->rows = ut_rows_new(&maker->elf, maker->stats, &err);
-	maker->segment = elf->code;
-	maker->end = elf->code[0].offset;
-	maker->eh_frame.next = 0;
-	maker->debug_frame.next = 0;
-	maker->eh_frame.end = 0;
-	maker->debug_frame.end = 0;
-	return err;
-}
-
-/*
- * A CFA by rbx is of use in a caller only if the rules of those that it calls say
- * where rbx is. Files that have none, which are nearly all, would only get more rules
- * by that. So the others are gone through once more.
- */
-static int make_rows(struct maker *maker)
-{
-	struct unwind_table_stats stats = *maker->stats;
-	int err = start_rows(maker);
-
-	if (!err)
-		err = add_rows(maker);
-	if (err || !ut_rows_need_bx(maker->rows))
-		return err;
-
-	*maker->stats = stats;
-	maker->machine.follow_bx = true;
-	err = start_rows(maker);
-	return err ? err : add_rows(maker);
-}
-
 static int make(struct maker *maker, struct unwind_table *table)
 {
 	struct ut_elf *elf = &maker->elf;
@@ -275,7 +238,12 @@ static int make(struct maker *maker, struct unwind_table *table)
 	if (!maker->eh_frame.fdes.nr_fdes && !maker->debug_frame.fdes.nr_fdes)
 		return -ENODATA;
 
-	err = make_rows(maker);
+	maker->rows = ut_rows_new(elf, &table->stats, &err);
+	if (!maker->rows)
+		return err;
+	maker->segment = elf->code;
+	maker->end = elf->code[0].offset;
+	err = add_rows(maker);
 	if (err)
 		return err;
 	return ut_rows_finish(maker->rows, &table->data, &table->len);

@@ -69,10 +69,6 @@ static void print_rule(const struct unwind_table_rule *rule, FILE *out)
 	print_loc(&rule->ra, out);
 	fputs(", fp ", out);
 	print_loc(&rule->fp, out);
-	if (rule->bx == UNWIND_TABLE_BX_SAME)
-		fputs(", rbx same", out);
-	else if (rule->bx)
-		fprintf(out, ", rbx *(cfa-%u)", rule->bx);
 	if (rule->flags & UNWIND_TABLE_SIGNAL)
 		fputs(", signal", out);
 	if (rule->flags & UNWIND_TABLE_NEW_THREAD)

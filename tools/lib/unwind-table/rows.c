@@ -41,7 +41,6 @@ struct ut_rows {
 	__u32				hash_size;
 
 	struct recent			recent[1 << RECENT_BITS];
-	bool				has_bx_cfa;	/* of a rule */
 
 	__u64				end;		/* of what was added */
 	int				last;		/* its rule */
@@ -160,7 +159,6 @@ static int index_of(struct ut_rows *rows, const struct unwind_table_rule *rule)
 		slot = slot_of(rows, rule);
 	}
 	rows->rules[rows->nr_rules] = *rule;
-	rows->has_bx_cfa |= rule->cfa.reg == UT_REG_BX;
 	*slot = ++rows->nr_rules;
 	return rows->nr_rules - 1;
 }
@@ -396,12 +394,6 @@ int ut_rows_flush(struct ut_rows *rows)
 		return 0;
 	rows->has_gap = false;
 	return ut_gap_add(rows->elf, &gap, rows);
-}
-
-/* Is there a rule whose CFA is by rbx? */
-bool ut_rows_need_bx(const struct ut_rows *rows)
-{
-	return rows->has_bx_cfa;
 }
 
 /* The table as one block, to be freed by the caller */

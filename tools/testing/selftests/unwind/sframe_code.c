@@ -6,7 +6,6 @@
 #include "sframe_code.h"
 
 u8 code_frame = 24;
-bool add_by_struct;
 struct sframe_build build;
 
 asm(".pushsection .text\n"
@@ -240,20 +239,9 @@ void spoil_index(u8 *table)
 	}
 }
 
-int struct_op(unsigned long op, const struct prctl_sframe *arg)
-{
-	return prctl(PR_SFRAME, op, arg, 0, 0) ? -errno : 0;
-}
-
 int add_table(unsigned long start, unsigned long end, unsigned long text_start,
 	      unsigned long text_end)
 {
-	struct prctl_sframe arg = {
-		sizeof(arg), 0, start, end, text_start, text_end
-	};
-
-	if (add_by_struct)
-		return struct_op(PR_SFRAME_ADD, &arg);
 	return prctl(PR_ADD_SFRAME, start, end, text_start, text_end) ?
 	       -errno : 0;
 }

@@ -27,21 +27,6 @@ typedef int64_t s64;
 #define PR_REMOVE_SFRAME	0x53460002
 #endif
 
-#ifndef PR_SFRAME
-struct prctl_sframe {
-	u32 size;
-	u32 flags;
-	u64 sframe_start;
-	u64 sframe_end;
-	u64 text_start;
-	u64 text_end;
-};
-
-#define PR_SFRAME		0x53460003
-#define PR_SFRAME_ADD		1
-#define PR_SFRAME_REMOVE	2
-#endif
-
 #define PAGE		4096UL
 /* Stubs between the leaf and the C code */
 #define NR_STUBS	4
@@ -110,10 +95,6 @@ bool is_cut(const struct code *code);
 
 void spoil_index(u8 *table);
 
-/* Lets add_table() say it by a struct. Off unless a test sets it. */
-extern bool add_by_struct;
-
-int struct_op(unsigned long op, const struct prctl_sframe *arg);
 int add_table(unsigned long start, unsigned long end, unsigned long text_start,
 	      unsigned long text_end);
 int remove_table(unsigned long start);

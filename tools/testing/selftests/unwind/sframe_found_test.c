@@ -4,7 +4,6 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sys/klog.h>
 #include <sys/stat.h>
 
 #include "sframe_image.h"
@@ -392,50 +391,6 @@ TEST_F(found, unreadable_table_is_tried_again_later)
 	ASSERT_EQ((ssize_t)len, pwrite(image->fd, build.mem, len, off));
 	usleep(1500000);
 	EXPECT_TRUE(is_exact(&image->code));
-}
-
-/* Lines of the kernel log that complain about a table, in file @ino or in any */
-static int complaints(unsigned long ino)
-{
-	static char log[1 << 20];
-	char what[64];
-	char *line;
-	int len, n = 0;
-
-	snprintf(what, sizeof(what), ino ? "bad table in inode %lu " : "bad table", ino);
-	len = klogctl(3, log, sizeof(log) - 1);
-	if (len < 0)
-		return -1;
-	log[len] = 0;
-	for (line = strstr(log, what); line; line = strstr(line + 1, what))
-		n++;
-	return n;
-}
-
-/* What one process after the other finds, and a program that adds a bad table */
-TEST_F(found, log_complains_about_a_file_once)
-{
-	struct image *image = &self->image;
-	struct area area;
-	struct stat st;
-	int i, before;
-
-	ASSERT_EQ(0, fstat(image->fd, &st));
-	spoil_index(image->file + FILE_TABLE);
-	for (i = 0; i < 3; i++) {
-		ASSERT_TRUE(image_map(image));
-		EXPECT_TRUE(is_cut(&image->code));
-	}
-	EXPECT_EQ(1, complaints(st.st_ino));
-
-	before = complaints(0);
-	ASSERT_TRUE(area_make(&area, variant->version, variant->pcrel, true));
-	ASSERT_EQ(0, area_add(&area));
-	spoil_index((u8 *)area.table);
-	EXPECT_TRUE(is_cut(&area.code));
-	EXPECT_EQ(before, complaints(0));
-	remove_table(area.table);
-	munmap(area.mem, AREA_SIZE);
 }
 
 /* ------------------------------------------------------------------------ */

@@ -13,27 +13,10 @@ FIXTURE(errors)
 	struct area area;
 };
 
-/* PR_ADD_SFRAME and PR_SFRAME_ADD give equal errors. */
-FIXTURE_VARIANT(errors)
-{
-	bool by_struct;
-};
-
-FIXTURE_VARIANT_ADD(errors, arguments)
-{
-	.by_struct = false,
-};
-
-FIXTURE_VARIANT_ADD(errors, struct)
-{
-	.by_struct = true,
-};
-
 FIXTURE_SETUP(errors)
 {
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	add_by_struct = variant->by_struct;
 	ASSERT_TRUE(area_make(&self->area, 3, true, true));
 }
 
