@@ -59,7 +59,7 @@ struct unwind_loc {
  * @cfa:	Canonical frame address, which is the caller's SP. UNWIND_REG or
  *		UNWIND_REG_DEREF
  * @ra:		Return address, never UNWIND_SAME or UNWIND_UNDEFINED
- * @fp:		Caller's frame pointer, never UNWIND_UNDEFINED
+ * @fp:		Caller's frame pointer; UNWIND_UNDEFINED if it is not known
  * @outermost:	There is no caller; the three above are UNWIND_UNDEFINED
  * @signal:	The frame was made by a signal: the return address is not one of
  *		a call but where the caller was interrupted

@@ -4,7 +4,7 @@
 
 #include <linux/types.h>
 
-struct unwind_user_tables;
+struct unwind_code;
 
 /* Words that name a signal return trampoline, see struct unwind_user_state. */
 #define UNWIND_USER_SIGRETURNS		4
@@ -31,8 +31,7 @@ enum unwind_user_type {
  * enum unwind_user_status - Result of the search for the caller of a frame
  * @UNWIND_USER_FOUND:		There is one, or a rule that leads to it
  * @UNWIND_USER_NO_RULE:	This provider knows nothing about the IP, ask the next
- * @UNWIND_USER_LONG_RULE:	There is a rule, but not an ordinary one
- * @UNWIND_USER_ODD_IP:		The return address needs a closer look
+ * @UNWIND_USER_SLOW:		The caller takes more than an ordinary rule and a read
  * @UNWIND_USER_ABSENT:		The stack is not present, or cannot be read
  * @UNWIND_USER_END:		There is no caller, this was the outermost frame
  * @UNWIND_USER_FAULT:		The stack or the table cannot be read, or may not be
@@ -42,8 +41,11 @@ enum unwind_user_type {
  * @UNWIND_USER_UNKNOWN:	The table for the IP has a rule that cannot be used,
  *				or none that could be found with reasonable effort
  * @UNWIND_USER_NO_CODE:	The IP is not in executable memory
+ * @UNWIND_USER_CHANGING:	The mapping with the IP is being changed
  * @UNWIND_USER_NO_FRAME:	The frame pointer or the return address is 0, and no
  *				table says that this is the outermost frame
+ * @UNWIND_USER_NO_FP:		The rule needs the frame pointer, of which a rule of an
+ *				inner frame did not say where it is
  * @UNWIND_USER_KILLED:		A fatal signal is pending
  * @UNWIND_USER_REFUSED:	There was no walk: no stack, or no memory for the trace
  *
@@ -53,15 +55,16 @@ enum unwind_user_type {
 enum unwind_user_status {
 	UNWIND_USER_FOUND,
 	UNWIND_USER_NO_RULE,
-	UNWIND_USER_LONG_RULE,
-	UNWIND_USER_ODD_IP,
+	UNWIND_USER_SLOW,
 	UNWIND_USER_ABSENT,
 	UNWIND_USER_END,
 	UNWIND_USER_FAULT,
 	UNWIND_USER_CORRUPT,
 	UNWIND_USER_UNKNOWN,
 	UNWIND_USER_NO_CODE,
+	UNWIND_USER_CHANGING,
 	UNWIND_USER_NO_FRAME,
+	UNWIND_USER_NO_FP,
 	UNWIND_USER_KILLED,
 	UNWIND_USER_REFUSED,
 };
@@ -93,11 +96,10 @@ struct unwind_stacktrace {
  * @special_min:	The lowest of @sigreturn and @uretprobe
  * @special_len:	From there to the highest of them
  * @max:	The highest address that user space can have
- * @tables:	What the walk knows about the tables of its mm
+ * @code:	What the walk knows about the code at hand
  * @word_size:	Size of a stack slot in bytes: 8, or 4 in 32-bit code
  * @status:	Why the walk ended, UNWIND_USER_FOUND until then
- * @signals:	Signal frames that were passed
- * @waited:	The SP of the last frame for whose stack the walk has waited
+ * @signals:	Signal frames that were passed, and switches to lower stacks
  * @frames:	How many callers were found, by enum unwind_user_type
  * @topmost:	@ip is the next instruction to be executed here
  */
@@ -112,11 +114,10 @@ struct unwind_user_state {
 	unsigned long			special_min;
 	unsigned long			special_len;
 	unsigned long			max;
-	struct unwind_user_tables	*tables;
+	struct unwind_code		*code;
 	unsigned int			word_size;
 	enum unwind_user_status		status;
 	unsigned int			signals;
-	unsigned long			waited;
 	unsigned int			frames[UNWIND_USER_NR_TYPES];
 	bool				topmost;
 };

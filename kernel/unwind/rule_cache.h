@@ -4,13 +4,12 @@
 
 /*
  * Rules that were found in tables, by the address for which they were looked up: a
- * cache per mm, made with the mm's first table. A lookup takes no lock and calls no
- * function, so it can be made with user access enabled.
+ * cache per mm. A lookup takes no lock and calls no function, so it can be made with user
+ * access enabled.
  */
 
 #include <linux/build_bug.h>
 #include <linux/compiler.h>
-#include <linux/gfp_types.h>
 #include <linux/hash.h>
 #include <linux/mm.h>
 #include <linux/types.h>
@@ -39,28 +38,12 @@ struct rule_slot {
  * frames: a stack that is walked again and again stays in the cache.
  */
 #define RULE_WAYS	4
-#define RULE_PAGES	4
-#define RULE_SETS	(PAGE_SIZE / sizeof(struct rule_set))
+#define RULE_SETS	256
 
 /* The rules of addresses that have the same hash */
 struct rule_set {
 	struct rule_slot	slots[RULE_WAYS];
 };
-
-/**
- * struct rule_cache - Rules of an mm
- * @pages:	RULE_SETS each
- */
-struct rule_cache {
-	struct rule_set	*pages[RULE_PAGES];
-};
-
-#ifdef CONFIG_UNWIND_USER_SFRAME
-
-struct rule_cache *rule_cache_alloc(gfp_t gfp);
-void rule_cache_free(struct rule_cache *cache);
-
-#endif
 
 /*
  * Makes sure that rules of one generation do not match in the next. No user address
@@ -72,11 +55,9 @@ static __always_inline u64 rule_cache_mix(u64 gen)
 }
 
 static __always_inline struct rule_slot *
-rule_cache_slots(const struct rule_cache *cache, unsigned long pc)
+rule_cache_slots(struct rule_set *cache, unsigned long pc)
 {
-	unsigned long hash = pc ^ (pc >> 8);
-
-	return cache->pages[hash / RULE_SETS % RULE_PAGES][hash % RULE_SETS].slots;
+	return cache[(pc ^ (pc >> 8)) % RULE_SETS].slots;
 }
 
 static __always_inline u64 rule_cache_tag(unsigned long pc, u64 mix)

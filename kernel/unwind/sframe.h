@@ -7,8 +7,7 @@
  * frame to its caller, for the code at an address.
  *
  * The decoder knows nothing about address spaces, locks or memory management: it
- * gets the bounds of a table and finds a rule in it. It also builds in user
- * space, see tests/sframe in the repository of this series.
+ * gets the bounds of a table and finds a rule in it.
  *
  * The table is user memory that can change at any time. Only what is in struct
  * sframe_section is kept, and was checked; everything else is read and checked at
@@ -39,9 +38,6 @@
  * @text_end:	The end of it (exclusive)
  * @fdes:	Address of the function index
  * @fres:	Address of the rows
- * @step:	Length of the largest part of the index that has as many entries
- *		as a power of two, in bytes
- * @rest:	Length of the others
  * @num_fdes:	Functions in the index; 0 is legal, nothing is found then
  * @fre_len:	Length of the rows in bytes
  * @ra_off:	Slot of the return address, relative to the CFA
@@ -50,9 +46,8 @@
  * @version:	Of the format: 2 or 3
  * @pcrel:	Function starts are relative to the field they are stored in, as
  *		opposed to @start
- * @plain:	@ra_off and @fp_off are what is usual, -8 and 0
  *
- * The caller sets the first four, sframe_open_user() the others. All checks of
+ * The caller sets the first four, sframe_open() the others. All checks of
  * a lookup are against these, so they must not change while one is running.
  */
 struct sframe_section {
@@ -62,15 +57,12 @@ struct sframe_section {
 	u64	text_end;
 	u64	fdes;
 	u64	fres;
-	u64	step;
-	u64	rest;
 	u32	num_fdes;
 	u32	fre_len;
 	s8	ra_off;
 	s8	fp_off;
 	u8	version;
 	bool	pcrel;
-	bool	plain;
 };
 
 /**
@@ -135,28 +127,9 @@ static inline bool sframe_is_bad_table(enum sframe_status status)
 	return status >= SFRAME_BAD_BOUNDS && status < SFRAME_BAD_FUNC_RANGE;
 }
 
-/**
- * struct sframe_buf - Bytes that stand for user memory
- * @data:	The bytes
- * @addr:	The address that the first one has
- * @len:	Number of bytes
- */
-struct sframe_buf {
-	const u8	*data;
-	u64		addr;
-	u64		len;
-};
-
-enum sframe_status sframe_open_user(struct sframe_section *sec);
-enum sframe_status sframe_find_user(const struct sframe_section *sec, u64 ip,
-				    struct unwind_rule *rule);
-
-enum sframe_status sframe_open_buf(struct sframe_section *sec,
-				   const struct sframe_buf *buf);
-enum sframe_status sframe_find_buf(const struct sframe_section *sec, u64 ip,
-				   struct unwind_rule *rule,
-				   const struct sframe_buf *buf);
-
+enum sframe_status sframe_open(struct sframe_section *sec);
+enum sframe_status sframe_find(const struct sframe_section *sec, u64 ip,
+			       struct unwind_rule *rule);
 const char *sframe_status_text(enum sframe_status status);
 
 #endif /* _KERNEL_UNWIND_SFRAME_H */

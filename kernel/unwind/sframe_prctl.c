@@ -4,70 +4,40 @@
  * compiled at run time.
  */
 
-#include <linux/interval_tree.h>
+#include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
+#include <linux/mmu_context.h>
+#include <linux/pagemap.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
-#include <linux/sframe.h>
+#include <linux/unwind_code.h>
 
-#include <asm/sframe.h>
+#include "code.h"
 
-#include "sframe_mm.h"
+#include <trace/events/unwind.h>
 
-static int check_entry_mapped(struct mm_struct *mm,
-			      const struct sframe_entry *entry)
+/* The program can be told that there is no memory. */
+#define PRCTL_GFP	(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN)
+
+/*
+ * Is all of a range mapped, without a hole, with these flags? Looking at device memory
+ * can have effects.
+ */
+static int check_mapped(struct mm_struct *mm, unsigned long start, unsigned long end,
+			unsigned long flags)
 {
-	int ret;
+	VMA_ITERATOR(vmi, mm, start);
+	struct vm_area_struct *vma;
 
-	ret = sframe_check_mapped(mm, entry->code.start, entry->code.end, VM_EXEC);
-	if (ret)
-		return ret;
-	return sframe_check_mapped(mm, entry->sec.start, entry->sec.end, VM_READ);
-}
-
-static bool overlaps_added(struct sframe_mm *sm, unsigned long start,
-			   unsigned long end)
-{
-	struct sframe_entry *entry;
-
-	for (entry = sframe_entry_first(sm, start);
-	     entry && entry->code.start < end; entry = sframe_entry_next(entry)) {
-		if (entry->added && !entry->attached)
-			return true;
+	for_each_vma_range(vmi, vma, end) {
+		if (vma->vm_start > start)
+			return -EFAULT;
+		if ((vma->vm_flags & flags) != flags || vma->vm_flags & (VM_IO | VM_PFNMAP))
+			return -EACCES;
+		start = vma->vm_end;
 	}
-	return false;
-}
-
-/* What a profiler knows of the code does not keep a program from saying more. */
-static void unlink_attached(struct sframe_mm *sm, unsigned long start,
-			    unsigned long end)
-{
-	struct sframe_entry *entry, *next;
-
-	for (entry = sframe_entry_first(sm, start);
-	     entry && entry->code.start < end; entry = next) {
-		next = sframe_entry_next(entry);
-		if (entry->attached)
-			sframe_entry_unlink(sm, entry, "replaced");
-	}
-}
-
-static int insert_added(struct sframe_mm *sm, struct sframe_entry *entry)
-{
-	guard(spinlock)(&sm->lock);
-
-	if (overlaps_added(sm, entry->code.start, entry->code.end))
-		return -EEXIST;
-	if (sm->nr_added >= SFRAME_MAX_ADDED)
-		return -ENOSPC;
-	unlink_attached(sm, entry->code.start, entry->code.end);
-
-	sframe_unlink_found(sm, entry->code.start, entry->code.end);
-	sframe_bare_remove(sm, entry->code.start, entry->code.end, "replaced");
-	sframe_entry_link(sm, entry);
-	sframe_trace_entry(entry, "added");
-	return 0;
+	return start < end ? -EFAULT : 0;
 }
 
 static int check_add_range(unsigned long start, unsigned long end)
@@ -94,27 +64,22 @@ static int open_error(enum sframe_status status)
 	}
 }
 
-static int add_entry(struct sframe_mm *sm, struct sframe_entry *entry)
+/* Note what is mapped there: the table counts as long as it is. */
+static int check_memory(struct unwind_range *range, const struct sframe_section *sec)
 {
+	unsigned long start = range->start, end = range->end;
 	struct mm_struct *mm = current->mm;
 	int ret;
 
-	/*
-	 * Not under the lock, since it may take a page fault. What it says of
-	 * the table's shape is checked, whatever becomes of the memory.
-	 */
-	ret = open_error(sframe_open_user(&entry->sec));
-	if (ret)
-		return ret;
-
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
-
-	ret = check_entry_mapped(mm, entry);
+	ret = check_mapped(mm, start, end, VM_EXEC) ?:
+	      check_mapped(mm, sec->start, sec->end, VM_READ);
 	if (!ret)
-		ret = insert_added(sm, entry);
-
+		unwind_range_set(range, vma_lookup(mm, start));
 	mmap_read_unlock(mm);
+	range->start = start;
+	range->end = end;
 	return ret;
 }
 
@@ -125,11 +90,10 @@ static int add_entry(struct sframe_mm *sm, struct sframe_entry *entry)
  * @text_start:		First byte of the code
  * @text_end:		The end of it (exclusive)
  *
- * The table stays in use until PR_REMOVE_SFRAME, or until some of its memory or
- * of the code is unmapped, moved or mapped over. A copied mm has it as well. To
+ * The table stays in use until PR_REMOVE_SFRAME or exec, but not while other memory than
+ * now is mapped where the code is. A copied mm has it as well. It replaces any table that
+ * was added before for some of the code, and comes before all that the kernel finds. To
  * change a table in place, remove it and add it again: rules are cached.
- *
- * It replaces any table that the kernel has found for the code.
  *
  * Return: 0, or
  *
@@ -144,8 +108,7 @@ static int add_entry(struct sframe_mm *sm, struct sframe_entry *entry)
  *			not readable, or one of them is device memory
  *	-EOPNOTSUPP	a table of another version or for another machine
  *	-ENOEXEC	no table, or one that is refused for another reason
- *	-EEXIST		some of the code has a table that was added before
- *	-ENOSPC		SFRAME_MAX_ADDED tables have been added
+ *	-ENOSPC		UNWIND_MAX_ADDED tables have been added
  *	-ENOMEM		no memory, or the limit of the memory cgroup
  *	-EINTR		the task is being killed
  *	=============	========================================================
@@ -153,11 +116,15 @@ static int add_entry(struct sframe_mm *sm, struct sframe_entry *entry)
 int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 		     unsigned long text_start, unsigned long text_end)
 {
-	struct sframe_entry *entry;
-	struct sframe_mm *sm;
+	struct unwind_range range = { .start = text_start, .end = text_end };
+	struct sframe_section sec = {
+		.start = sframe_start, .end = sframe_end,
+		.text_start = text_start, .text_end = text_end,
+	};
+	struct unwind_mm *um;
 	int ret;
 
-	if (!sframe_arch_mm_ok(current->mm))
+	if (!is_64bit_mm(current->mm))
 		return -EINVAL;
 	ret = check_add_range(sframe_start, sframe_end) ?:
 	      check_add_range(text_start, text_end);
@@ -165,52 +132,29 @@ int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 		return ret;
 	if (!IS_ALIGNED(sframe_start, sizeof(u64)))
 		return -EINVAL;
-	if (sframe_end - sframe_start > SFRAME_MAX_TABLE)
+	if (sframe_end - sframe_start > BIT(32))
 		return -EFBIG;
 
-	sm = sframe_mm_get(current->mm, SFRAME_ADD_GFP);
-	entry = sframe_entry_alloc(SFRAME_ADD_GFP);
-	if (!sm || !entry) {
-		sframe_entry_put(entry);
-		return -ENOMEM;
-	}
-
-	entry->sec.start = sframe_start;
-	entry->sec.end = sframe_end;
-	entry->sec.text_start = text_start;
-	entry->sec.text_end = text_end;
-	entry->code.start = text_start;
-	entry->code.end = text_end;
-	entry->has_table = true;
-	entry->added = true;
-
-	ret = add_entry(sm, entry);
+	/* Unlike a walk, the program can wait for whoever supplies its memory. */
+	fault_in_readable((const char __user *)sframe_start, SFRAME_HEADER_LEN);
+	ret = open_error(sframe_open(&sec)) ?: check_memory(&range, &sec);
 	if (ret)
-		sframe_entry_put(entry);
-	return ret;
-}
+		return ret;
 
-static int remove_added(struct sframe_mm *sm, unsigned long sframe_start)
-{
-	struct interval_tree_node *node, *next;
-	int ret = -ENOENT;
-
-	guard(spinlock)(&sm->lock);
-
-	for (node = interval_tree_iter_first(&sm->tables, sframe_start,
-					     sframe_start);
-	     node; node = next) {
-		struct sframe_entry *entry;
-
-		next = interval_tree_iter_next(node, sframe_start,
-					       sframe_start);
-		entry = container_of(node, struct sframe_entry, table);
-		if (!entry->added || entry->sec.start != sframe_start)
-			continue;
-		sframe_entry_unlink(sm, entry, "removed");
-		ret = 0;
+	um = unwind_mm_get(current->mm, PRCTL_GFP);
+	range.sframe = unwind_sframe_alloc(PRCTL_GFP);
+	ret = -ENOMEM;
+	if (um && range.sframe) {
+		range.sframe->sec = sec;
+		ret = unwind_map_add(um, &range, PRCTL_GFP);
 	}
-	return ret;
+	if (ret) {
+		unwind_sframe_put(range.sframe);
+		return ret;
+	}
+	trace_unwind_sframe_section(text_start, text_end, sframe_start, sec.num_fdes,
+				    sec.version, "added");
+	return 0;
 }
 
 /**
@@ -229,26 +173,20 @@ static int remove_added(struct sframe_mm *sm, unsigned long sframe_start)
  *	-EINVAL		an argument that must be 0 is not, or the kernel does
  *			not read SFrame tables
  *	-ENOENT		there is no such table that was added
- *	-EINTR		the task is being killed
+ *	-ENOMEM		no memory to make what the kernel knows anew
  *	=======		========================================================
  */
 int sframe_prctl_remove(unsigned long sframe_start, unsigned long arg3,
 			unsigned long arg4, unsigned long arg5)
 {
-	struct mm_struct *mm = current->mm;
-	struct sframe_mm *sm;
+	struct unwind_mm *um = READ_ONCE(current->mm->unwind);
 	int ret;
 
 	if (arg3 || arg4 || arg5)
 		return -EINVAL;
-
-	sm = sframe_mm_of(mm);
-	if (!sm)
-		return -ENOENT;
-	/* This keeps out a fork, which copies what was added without sm->lock. */
-	if (mmap_read_lock_killable(mm))
-		return -EINTR;
-	ret = remove_added(sm, sframe_start);
-	mmap_read_unlock(mm);
+	/* None starts at 0. */
+	ret = um && sframe_start ? unwind_map_remove(um, sframe_start, PRCTL_GFP) : -ENOENT;
+	if (!ret)
+		trace_unwind_sframe_section(0, 0, sframe_start, 0, 0, "removed");
 	return ret;
 }

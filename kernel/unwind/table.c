@@ -42,8 +42,10 @@ static const char *check_header(const struct unwind_table_header *header,
 		return "version";
 	if (header->machine != EM_X86_64 || header->word_size != sizeof(u64))
 		return "for another machine";
-	if (header->flags & ~UNWIND_TABLE_NO_SFRAME)
+	if (header->flags)
 		return "flags of the header";
+	if (memchr_inv(header->reserved, 0, sizeof(header->reserved)))
+		return "reserved fields of the header";
 	if (!header->nr_runs || header->nr_runs > UNWIND_TABLE_MAX_RUNS)
 		return "number of runs";
 	if (!header->nr_pages || header->nr_pages > UNWIND_TABLE_MAX_PAGES)
@@ -198,7 +200,7 @@ static bool take_loc(const struct unwind_table_loc *from, unsigned int allowed,
 #define LOC_NONE	BIT(UNWIND_TABLE_NONE)
 #define LOC_CFA		(BIT(UNWIND_TABLE_REG) | BIT(UNWIND_TABLE_REG_DEREF))
 #define LOC_RA		(LOC_CFA | BIT(UNWIND_TABLE_CFA_DEREF))
-#define LOC_FP		(LOC_RA | BIT(UNWIND_TABLE_SAME) | BIT(UNWIND_TABLE_CFA))
+#define LOC_FP		(LOC_RA | LOC_NONE | BIT(UNWIND_TABLE_SAME) | BIT(UNWIND_TABLE_CFA))
 
 static const char *take_caller(const struct unwind_table_rule *from,
 			       struct unwind_rule *rule)
@@ -398,7 +400,6 @@ static struct unwind_table *alloc_table(const struct table_parts *parts,
 	table->nr_rows = header->nr_rows;
 	table->nr_words = header->nr_rules;
 	table->block_shift = shift;
-	table->no_sframe = header->flags & UNWIND_TABLE_NO_SFRAME;
 	table->used = false;
 	table->serial = 0;
 	table->size = size;

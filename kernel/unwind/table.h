@@ -23,8 +23,7 @@
  * @nr_rows:	Number of rows that were handed in
  * @nr_words:	Number of rules that were handed in
  * @serial:	Names it in the trace
- * @no_sframe:	The file has no SFrame table
- * @used:	A walk has found a rule in it
+ * @used:	A walk has come to code that it has
  * @size:	Bytes of memory that all this takes
  * @runs:	Pages of the file that follow one another
  * @firsts:	By run, the index of its first block in @blocks
@@ -35,13 +34,13 @@
  * @words:	By rule, what is to be done, see unwind_table_find(). One more, which all
  *		rows have that were not handed in: not covered
  * @longs:	Rules in their long form
+ * @rcu:	To free it
  */
 struct unwind_table {
 	unsigned int			nr_runs;
 	unsigned int			nr_pages;
 	unsigned int			nr_rows;
 	unsigned int			nr_words;
-	bool				no_sframe;
 	bool				used;
 	u64				serial;
 	size_t				size;
@@ -52,6 +51,7 @@ struct unwind_table {
 	struct unwind_table_row		*rows;
 	u64				*words;
 	struct unwind_rule		*longs;
+	struct rcu_head			rcu;
 };
 
 struct unwind_table *unwind_table_make(const void *data, size_t len,

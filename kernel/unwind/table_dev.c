@@ -33,9 +33,8 @@
 #include <linux/uaccess.h>
 #include <linux/xarray.h>
 
-#include <asm/sframe.h>
+#include <asm/unwind_user.h>
 
-#include "sframe_mm.h"
 #include "table.h"
 #include "table_file.h"
 
@@ -106,10 +105,16 @@ static struct ctl_table table_sysctls[] = {
 static bool table_charge(ssize_t size)
 {
 	u64 max = (u64)READ_ONCE(table_max_kb) * 1024;
+	unsigned int tries;
 
-	if (atomic64_add_return(size, &table_bytes) <= max || size < 0)
-		return true;
-	atomic64_sub(size, &table_bytes);
+	for (tries = 0; tries < 2; tries++) {
+		if (atomic64_add_return(size, &table_bytes) <= max || size < 0)
+			return true;
+		atomic64_sub(size, &table_bytes);
+		/* Tables that were dropped just now still count. */
+		if (!tries)
+			rcu_barrier();
+	}
 	return false;
 }
 
@@ -180,12 +185,20 @@ refused:
 	return table;
 }
 
+static void free_table_rcu(struct rcu_head *rcu)
+{
+	struct unwind_table *table = container_of(rcu, struct unwind_table, rcu);
+
+	table_charge(-table->size);
+	unwind_table_free(table);
+}
+
+/* Walks may still be using it. */
 static void free_table(struct unwind_table *table)
 {
 	trace_unwind_table(table->serial, table->nr_rows, table->size, "gone");
-	table_charge(-table->size);
 	atomic_dec(&table_count);
-	unwind_table_free(table);
+	call_rcu(&table->rcu, free_table_rcu);
 }
 
 /* Detach a table from all files; it can be freed after a grace period. */
@@ -347,10 +360,9 @@ static int find_code(struct mm_struct *mm, unsigned long address,
 
 	if (!vma || !(vma->vm_flags & VM_EXEC))
 		return -EFAULT;
-	if (sframe_arch_is_vdso(vma)) {
-		code->key = sframe_arch_vdso_key(mm);
-		return code->key ? 0 : -ENOEXEC;
-	}
+	code->key = arch_unwind_vdso_key(vma);
+	if (code->key)
+		return 0;
 	if (!vma->vm_file || !S_ISREG(file_inode(vma->vm_file)->i_mode))
 		return -ENOEXEC;
 	/* It need not be what the file has. */
@@ -367,7 +379,6 @@ static int attach_file(const struct attach_code *code,
 		       struct unwind_attach *attach, struct list_head *list)
 {
 	struct inode *inode = code->file ? file_inode(code->file) : NULL;
-	struct unwind_file *file;
 	int ret;
 
 	if (inode) {
@@ -379,49 +390,7 @@ static int attach_file(const struct attach_code *code,
 	} else if (names_file(arg)) {
 		return -EINVAL;
 	}
-
-	file = unwind_file_get(inode, code->key, SFRAME_ADD_GFP);
-	if (IS_ERR_OR_NULL(file))
-		return -ENOMEM;
-	ret = unwind_file_attach(file, attach, list);
-	unwind_file_put(file);
-	return ret;
-}
-
-/* Attach to anonymous memory of one process. */
-static int attach_memory(struct mm_struct *mm,
-			 const struct unwind_table_attach *arg,
-			 struct unwind_attach *attach, struct list_head *list)
-{
-	unsigned long start = arg->address, end = arg->address + arg->len;
-	struct sframe_entry *entry;
-	struct sframe_mm *sm;
-
-	mmap_assert_locked(mm);
-
-	if (!sframe_arch_mm_ok(mm))
-		return -EINVAL;
-	if (sframe_check_mapped(mm, start, end, VM_EXEC))
-		return vma_lookup(mm, start) ? -EINVAL : -EFAULT;
-	if (!sframe_is_anonymous(mm, start, end))
-		return -EINVAL;
-
-	sm = sframe_mm_get(mm, SFRAME_ADD_GFP);
-	entry = sframe_entry_alloc(SFRAME_ADD_GFP);
-	if (!sm || !entry)
-		goto no_memory;
-	entry->code.start = start;
-	entry->code.end = end;
-	entry->code.delta = arg->offset - start;
-	entry->code.file = unwind_file_new(SFRAME_ADD_GFP);
-	if (!entry->code.file)
-		goto no_memory;
-
-	return sframe_entry_attach(sm, entry, attach, list);
-
-no_memory:
-	sframe_entry_put(entry);
-	return -ENOMEM;
+	return unwind_file_attach(code->key, inode, attach, list);
 }
 
 /* The memory of a process that the caller may look into */
@@ -455,8 +424,7 @@ static struct mm_struct *attach_mm(int pidfd)
 	return mm;
 }
 
-static int attach_table(struct dev_file *df, struct mm_struct *mm,
-			const struct attach_code *code,
+static int attach_table(struct dev_file *df, const struct attach_code *code,
 			const struct unwind_table_attach *arg,
 			struct unwind_attach *attach)
 {
@@ -471,32 +439,29 @@ static int attach_table(struct dev_file *df, struct mm_struct *mm,
 		return -ENOSPC;
 
 	attach->table = dev->table;
-	if (arg->len)
-		return attach_memory(mm, arg, attach, &dev->attached);
 	return attach_file(code, arg, attach, &dev->attached);
 }
 
-static int attach_mapped(struct dev_file *df, struct mm_struct *mm,
-			 const struct unwind_table_attach *arg,
-			 struct unwind_attach *attach)
+/*
+ * Which code is mapped at an address of a process? Its mmap lock may be held for long;
+ * nothing else is locked while it is waited for, or waited for with it locked.
+ */
+static int look_at(int pidfd, u64 address, struct attach_code *code)
 {
-	struct attach_code code = { };
-	int ret;
+	struct mm_struct *mm;
+	int ret = -EINTR;
 
-	/* Another process may keep us waiting for it: no other lock is held. */
-	if (mmap_read_lock_killable(mm))
-		return -EINTR;
-	if (arg->len)
-		ret = attach_table(df, mm, NULL, arg, attach);
-	else
-		ret = find_code(mm, arg->address, &code);
-	mmap_read_unlock(mm);
-	if (ret || arg->len)
-		return ret;
-
-	ret = attach_table(df, mm, &code, arg, attach);
-	if (code.file)
-		fput(code.file);
+	/* Who opened the descriptor may not have meant to pass it on. */
+	if (!perfmon_capable())
+		return -EPERM;
+	mm = attach_mm(pidfd);
+	if (IS_ERR(mm))
+		return PTR_ERR(mm);
+	if (!mmap_read_lock_killable(mm)) {
+		ret = find_code(mm, address, code);
+		mmap_read_unlock(mm);
+	}
+	mmput(mm);
 	return ret;
 }
 
@@ -504,50 +469,57 @@ static int check_attach(const struct unwind_table_attach *arg)
 {
 	if (arg->flags & ~UNWIND_TABLE_ATTACH_FD || arg->mtime_nsec >= NSEC_PER_SEC)
 		return -EINVAL;
-	if (arg->flags & UNWIND_TABLE_ATTACH_FD ?
-	    arg->dev_major || arg->dev_minor || arg->ino || arg->ino_generation :
-	    arg->file)
-		return -EINVAL;
-	if (!arg->len)
-		return arg->offset ? -EINVAL : 0;
-	if (names_file(arg) ||
-	    arg->address + arg->len < arg->address ||
-	    arg->address + arg->len > TASK_SIZE_MAX)
-		return -EINVAL;
-	return 0;
+	if (arg->flags & UNWIND_TABLE_ATTACH_FD)
+		return arg->dev_major || arg->dev_minor || arg->ino ||
+		       arg->ino_generation ? -EINVAL : 0;
+	return arg->file ? -EINVAL : 0;
 }
 
 static long dev_attach(struct dev_file *df, const void __user *argp,
 		       size_t size)
 {
 	struct unwind_table_attach arg;
+	struct attach_code code = { };
 	struct unwind_attach *attach;
-	struct mm_struct *mm;
 	int ret;
 
-	/* Who opened the descriptor may not have meant to pass it on. */
-	if (!perfmon_capable())
-		return -EPERM;
-	ret = copy_struct_from_user(&arg, sizeof(arg), argp, size);
+	ret = copy_struct_from_user(&arg, sizeof(arg), argp, size) ?: check_attach(&arg);
 	if (ret)
 		return ret;
-	ret = check_attach(&arg);
+	ret = look_at(arg.pidfd, arg.address, &code);
 	if (ret)
 		return ret;
 
-	mm = attach_mm(arg.pidfd);
-	if (IS_ERR(mm))
-		return PTR_ERR(mm);
+	ret = -ENOMEM;
 	attach = kzalloc(sizeof(*attach), TABLE_GFP);
 	if (attach) {
 		attach->owner = &df->owner;
-		ret = attach_mapped(df, mm, &arg, attach);
-	} else {
-		ret = -ENOMEM;
+		ret = attach_table(df, &code, &arg, attach);
 	}
-	mmput(mm);
+	if (code.file)
+		fput(code.file);
 	if (ret)
 		kfree(attach);
+	return ret;
+}
+
+static long dev_query(const void __user *argp, size_t size)
+{
+	struct unwind_table_query arg;
+	struct attach_code code = { };
+	struct unwind_range range;
+	int ret;
+
+	ret = copy_struct_from_user(&arg, sizeof(arg), argp, size) ?:
+	      look_at(arg.pidfd, arg.address, &code);
+	if (ret)
+		return ret;
+	range = (struct unwind_range) { .key = code.key };
+	unwind_file_note(&range, code.file ? file_inode(code.file) : NULL);
+	ret = !!range.file;
+	unwind_file_put(range.file);
+	if (code.file)
+		fput(code.file);
 	return ret;
 }
 
@@ -564,7 +536,6 @@ static long dev_drop(struct dev_file *df, unsigned long nr)
 	}
 
 	detach_table(dev);
-	synchronize_rcu();
 	free_table(dev->table);
 	kfree(dev);
 	return 0;
@@ -580,6 +551,8 @@ static long table_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		     UNWIND_TABLE_MAKE_SIZE_VER0);
 	BUILD_BUG_ON(offsetofend(struct unwind_table_attach, ino_generation) !=
 		     UNWIND_TABLE_ATTACH_SIZE_VER0);
+	BUILD_BUG_ON(offsetofend(struct unwind_table_query, address) !=
+		     UNWIND_TABLE_QUERY_SIZE_VER0);
 
 	if (!file_ns_capable(file, &init_user_ns, CAP_PERFMON) &&
 	    !file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN))
@@ -605,6 +578,10 @@ static long table_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		if (size < UNWIND_TABLE_ATTACH_SIZE_VER0)
 			return -EINVAL;
 		return dev_attach(df, argp, size);
+	case _IOC_NR(UNWIND_TABLE_QUERY):
+		if (size < UNWIND_TABLE_QUERY_SIZE_VER0)
+			return -EINVAL;
+		return dev_query(argp, size);
 	default:
 		return -ENOTTY;
 	}
@@ -633,12 +610,8 @@ static int table_release(struct inode *inode, struct file *file)
 	struct dev_table *dev;
 	unsigned long nr;
 
-	xa_for_each(&df->tables, nr, dev)
-		detach_table(dev);
-	/* All of them at once */
-	if (df->nr)
-		synchronize_rcu();
 	xa_for_each(&df->tables, nr, dev) {
+		detach_table(dev);
 		free_table(dev->table);
 		kfree(dev);
 		cond_resched();

@@ -8,7 +8,6 @@
  * stays.
  */
 
-#include <linux/atomic.h>
 #include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/hashtable.h>
@@ -23,22 +22,24 @@
 
 #include "table.h"
 #include "table_file.h"
-#include "user.h"
 
 #include <trace/events/unwind.h>
 
 DEFINE_STATIC_KEY_FALSE(unwind_files_key);
 
-atomic64_t unwind_files_gen = ATOMIC64_INIT(1);
-unsigned int unwind_files_epoch;
+unsigned int unwind_files_nr_added;
+
+/* Most files that have tables */
+#define MAX_FILES		BIT(16)
 
 static DEFINE_HASHTABLE(files, 12);
-/* Protects @files, what is said at struct unwind_file, and all attachments */
+static unsigned int nr_files;
+/* Protects @files, @nr_files, what is said at struct unwind_file, and all attachments */
 static DEFINE_SPINLOCK(files_lock);
 
 /* How often the device is open */
 static unsigned int nr_open;
-/* Protects @nr_open and the key. @nr_open changes with files_lock held, too. */
+/* Protects @nr_open and the key */
 static DEFINE_MUTEX(open_lock);
 
 static DEFINE_PER_CPU(struct unwind_file_counts, file_counts);
@@ -46,28 +47,45 @@ static DEFINE_PER_CPU(struct unwind_file_counts, file_counts);
 /* Attachments that go with the lock held once */
 #define DETACH_BATCH	64
 
-/* Whatever was learnt from a table before is not used any more. */
-static void next_gen(void)
-{
-	/* Pairs with unwind_files_get_gen(). */
-	smp_mb__before_atomic();
-	atomic64_inc(&unwind_files_gen);
-}
-
 static void use_first(struct unwind_file *file)
 {
 	struct unwind_attach *first;
-	struct unwind_table *table;
+	struct unwind_table *table, *old;
 
 	lockdep_assert_held(&files_lock);
 
 	first = list_first_entry_or_null(&file->attached, struct unwind_attach,
 					 of_file);
 	table = first ? first->table : NULL;
-	if (table == rcu_dereference_protected(file->table, true))
+	old = rcu_dereference_protected(file->table, true);
+	if (table == old)
 		return;
 	rcu_assign_pointer(file->table, table);
-	next_gen();
+	/* Pairs with unwind_file_count(): whoever sees this sees the table. */
+	smp_store_release(&file->count, file->count + 1);
+	if (!old) {
+		/* Pairs with unwind_files_added(), likewise. */
+		smp_store_release(&unwind_files_nr_added, unwind_files_nr_added + 1);
+	}
+}
+
+static void unhash(struct unwind_file *file)
+{
+	lockdep_assert_held(&files_lock);
+
+	if (!file->key)
+		return;
+	hash_del_rcu(&file->hash);
+	WRITE_ONCE(file->key, NULL);
+	nr_files--;
+}
+
+static void put_locked(struct unwind_file *file)
+{
+	if (refcount_dec_and_test(&file->ref)) {
+		unhash(file);
+		kfree_rcu(file, rcu);
+	}
 }
 
 /**
@@ -76,8 +94,10 @@ static void use_first(struct unwind_file *file)
  */
 void unwind_file_put(struct unwind_file *file)
 {
-	if (file && refcount_dec_and_test(&file->ref))
-		kfree_rcu(file, rcu);
+	if (!file || refcount_dec_not_one(&file->ref))
+		return;
+	guard(spinlock)(&files_lock);
+	put_locked(file);
 }
 
 static void detach(struct unwind_attach *attach)
@@ -92,6 +112,7 @@ static void detach(struct unwind_attach *attach)
 	use_first(file);
 	trace_unwind_table_file(attach->table->serial, file->dev, file->ino,
 				"detached");
+	put_locked(file);
 	kfree(attach);
 }
 
@@ -115,15 +136,15 @@ static struct unwind_file *find_file(const void *key)
 	return NULL;
 }
 
-/* Take a file out of the hash table, with all that is attached to it. */
+/* The inode is gone: so are its tables, and another one can be at its place. */
 static void forget(struct unwind_file *file)
 {
 	lockdep_assert_held(&files_lock);
 
+	refcount_inc(&file->ref);
+	unhash(file);
 	detach_all(file);
-	hash_del_rcu(&file->hash);
-	WRITE_ONCE(file->key, NULL);
-	unwind_file_put(file);
+	put_locked(file);
 }
 
 void __unwind_file_forget(const struct inode *inode)
@@ -160,124 +181,114 @@ static void drop_stale(struct unwind_file *file, const struct inode *inode)
 	}
 }
 
-static struct unwind_file *alloc_file(const struct inode *inode,
-				      const void *key, gfp_t gfp)
+/**
+ * unwind_file_has_table - Is there a table for a file?
+ * @key:	What the file is known by
+ *
+ * Context: Any, in an RCU reader
+ * Return: True if so.
+ */
+bool unwind_file_has_table(const void *key)
+{
+	const struct unwind_file *file = find_file(key);
+
+	return file && rcu_access_pointer(file->table);
+}
+
+/**
+ * unwind_file_note - Note in a range of code which file with a table it is from
+ * @range:	Range with key. Gets the file, if it has a table, with a reference, and the
+ *		count
+ * @inode:	Inode that cannot be destroyed now; NULL if it is the vDSO
+ *
+ * Tables that were made for earlier contents of the inode are detached.
+ *
+ * Context: Process context, may be atomic.
+ */
+void unwind_file_note(struct unwind_range *range, const struct inode *inode)
 {
 	struct unwind_file *file;
 
-	file = kzalloc(sizeof(*file), gfp);
-	if (!file)
-		return NULL;
-	file->key = key;
-	if (inode) {
-		file->dev = inode->i_sb->s_dev;
-		file->ino = inode->i_ino;
-	}
-	INIT_LIST_HEAD(&file->attached);
-	refcount_set(&file->ref, 1);
-	return file;
-}
-
-static bool is_known(const void *key)
-{
-	guard(rcu)();
-	return find_file(key);
-}
-
-/**
- * unwind_file_get - The file that an inode, or a vDSO, is known as
- * @inode:	Inode that cannot be destroyed now, such as one that is mapped; or NULL
- * @key:	@inode, or the image of a vDSO
- * @gfp:	How to get memory for it
- *
- * It is made if there is none. Tables that were made for earlier contents of the
- * inode are detached.
- *
- * Context: Process context; may sleep if @gfp allows it.
- * Return: The file, with a reference; NULL if nobody has the device open;
- *	   ERR_PTR(-ENOMEM).
- */
-struct unwind_file *unwind_file_get(const struct inode *inode, const void *key,
-				    gfp_t gfp)
-{
-	struct unwind_file *file, *new = NULL;
-
-	if (!is_known(key)) {
-		new = alloc_file(inode, key, gfp);
-		if (!new)
-			return ERR_PTR(-ENOMEM);
+	range->count = unwind_files_added();
+	scoped_guard(rcu) {
+		if (!unwind_files_used() || !unwind_file_has_table(range->key))
+			return;
 	}
 
 	guard(spinlock)(&files_lock);
+	file = find_file(range->key);
+	if (!file || !refcount_inc_not_zero(&file->ref))
+		return;
+	if (inode)
+		drop_stale(file, inode);
+	if (rcu_access_pointer(file->table)) {
+		range->file = file;
+		range->count = file->count;
+	} else {
+		put_locked(file);
+	}
+}
 
+/* The file that is known by @key, with a reference. It is made if there is none. */
+static struct unwind_file *get_file_by(const void *key, const struct inode *inode)
+{
+	struct unwind_file *file, *new;
+
+	new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN);
+	if (!new)
+		return ERR_PTR(-ENOMEM);
+	new->key = key;
+	if (inode) {
+		new->dev = inode->i_sb->s_dev;
+		new->ino = inode->i_ino;
+	}
+	INIT_LIST_HEAD(&new->attached);
+	refcount_set(&new->ref, 1);
+
+	guard(spinlock)(&files_lock);
 	file = find_file(key);
-	if (file) {
+	if (file && refcount_inc_not_zero(&file->ref)) {
 		kfree(new);
 		if (inode)
 			drop_stale(file, inode);
-	} else {
-		if (!nr_open) {
-			kfree(new);
-			return NULL;
-		}
-		/* It went with the last descriptor, and another was opened. */
-		if (!new)
-			return ERR_PTR(-ENOMEM);
-		file = new;
-		hash_add_rcu(files, &file->hash, (unsigned long)key);
+		return file;
 	}
-	refcount_inc(&file->ref);
-	return file;
-}
-
-/**
- * unwind_file_new - Some memory that is going to have tables of its own
- * @gfp:	How to get memory for what stands for it
- *
- * Return: What stands for it, with a reference; NULL if there is no memory.
- */
-struct unwind_file *unwind_file_new(gfp_t gfp)
-{
-	struct unwind_file *file = alloc_file(NULL, NULL, gfp);
-
-	if (file)
-		file->key = file;
-	return file;
-}
-
-/**
- * unwind_file_gone - Some memory that had tables of its own is gone
- * @file:	What stood for it; the caller has a reference
- */
-void unwind_file_gone(struct unwind_file *file)
-{
-	guard(spinlock)(&files_lock);
-
-	WRITE_ONCE(file->key, NULL);
-	detach_all(file);
+	if (nr_files >= MAX_FILES) {
+		kfree(new);
+		return ERR_PTR(-ENOSPC);
+	}
+	hash_add_rcu(files, &new->hash, (unsigned long)key);
+	nr_files++;
+	return new;
 }
 
 /**
  * unwind_file_attach - Use a table for a file
- * @file:	File; the caller has a reference
+ * @key:	What the file is known by
+ * @inode:	Inode that cannot be destroyed now; NULL if it is the vDSO
  * @attach:	The attachment, with table, owner, size and time
  * @of_table:	List of the table's attachments
  *
- * Return: 0; -EEXIST if @attach->owner has attached a table to it before; -ESTALE
- *	   if the inode has gone.
+ * Context: Process context with the device open, may sleep.
+ * Return: 0; -EEXIST if @attach->owner has attached a table to it before; -ENOMEM; -ENOSPC
+ *	   if MAX_FILES have tables.
  */
-int unwind_file_attach(struct unwind_file *file, struct unwind_attach *attach,
-		       struct list_head *of_table)
+int unwind_file_attach(const void *key, const struct inode *inode,
+		       struct unwind_attach *attach, struct list_head *of_table)
 {
 	struct unwind_attach *other;
+	struct unwind_file *file;
+
+	file = get_file_by(key, inode);
+	if (IS_ERR(file))
+		return PTR_ERR(file);
 
 	guard(spinlock)(&files_lock);
-
-	if (!file->key)
-		return -ESTALE;
 	list_for_each_entry(other, &file->attached, of_file) {
-		if (other->owner == attach->owner)
+		if (other->owner == attach->owner) {
+			put_locked(file);
 			return -EEXIST;
+		}
 	}
 
 	attach->file = file;
@@ -291,34 +302,15 @@ int unwind_file_attach(struct unwind_file *file, struct unwind_attach *attach,
 }
 
 /**
- * unwind_file_rule - Find the rule for a place in a file
- * @file:	File
- * @offset:	Offset in it, of an address that user space may have made up
- * @rule:	The rule; its word is 0 if there is only a long one, or no table
- *
- * Context: In an RCU reader
- * Return: UNWIND_USER_FOUND; or UNWIND_USER_NO_RULE, with the word of a frame
- *	   pointer if the table says that it does not cover the place.
+ * unwind_table_note_use - A walk has come to code that a table has
+ * @table:	Table
  */
-enum unwind_user_status unwind_file_rule(const struct unwind_file *file,
-					 u64 offset, struct unwind_rule *rule)
+void unwind_table_note_use(struct unwind_table *table)
 {
-	struct unwind_table *table = rcu_dereference(file->table);
-	enum unwind_user_status status;
-
-	rule->word = 0;
-	if (!table)
-		return UNWIND_USER_NO_RULE;
-
-	status = unwind_table_find(table, offset, rule);
-	if (status == UNWIND_USER_NO_RULE) {
-		rule->word = unwind_word_fp(sizeof(u64));
-	} else if (unlikely(!READ_ONCE(table->used))) {
-		WRITE_ONCE(table->used, true);
-		trace_unwind_table(table->serial, table->nr_rows, table->size,
-				   "used");
-	}
-	return status;
+	if (likely(READ_ONCE(table->used)))
+		return;
+	WRITE_ONCE(table->used, true);
+	trace_unwind_table(table->serial, table->nr_rows, table->size, "used");
 }
 
 /**
@@ -349,21 +341,15 @@ void unwind_files_open(void)
 	guard(mutex)(&open_lock);
 
 	/* No file is made before inodes that go are noticed. */
-	if (!nr_open)
+	if (!nr_open++)
 		static_branch_enable(&unwind_files_key);
-
-	guard(spinlock)(&files_lock);
-	if (nr_open++)
-		return;
-	/* Ranges from before have no file: each store drops them. */
-	WRITE_ONCE(unwind_files_epoch, unwind_files_epoch + 1);
 }
 
 /**
  * unwind_files_close - Somebody has taken back all tables
  *
- * When the last user is gone, all files are dropped. Ranges of mms that are not
- * walked any more keep theirs, without a table, until they are unmapped.
+ * When the last user is gone, nobody notices inodes that go: the files that code maps
+ * still have, without a table, are known by them no longer.
  *
  * Context: May sleep.
  */
@@ -375,11 +361,8 @@ void unwind_files_close(void)
 
 	guard(mutex)(&open_lock);
 
-	scoped_guard(spinlock, &files_lock) {
-		if (--nr_open)
-			return;
-	}
-	/* From here on nobody adds a file. */
+	if (--nr_open)
+		return;
 	for (bucket = 0; bucket < HASH_SIZE(files); bucket++) {
 		scoped_guard(spinlock, &files_lock) {
 			hlist_for_each_entry_safe(file, next, &files[bucket], hash)
@@ -391,10 +374,10 @@ void unwind_files_close(void)
 }
 
 /**
- * unwind_files_count - Count a walk
+ * unwind_files_count_walk - Count a walk
  * @state:	Its result
  */
-void unwind_files_count(const struct unwind_user_state *state)
+void unwind_files_count_walk(const struct unwind_user_state *state)
 {
 	this_cpu_inc(file_counts.walks);
 	if (state->status == UNWIND_USER_END)

@@ -3,14 +3,13 @@
 #define _KERNEL_UNWIND_TABLE_FILE_H
 
 /*
- * Which table applies to a file. The store of an mm (sframe_mm.c) points to the
- * file that code is mapped from, so every mm sees a table for it as soon as that is
- * attached, and until it is detached.
+ * Which table applies to a file. Code maps (code.c) point to the file that code is
+ * mapped from, so every mm sees a table for it as soon as that is attached, and until it
+ * is detached.
  *
- *	unwind_file	one for each inode that a stack was walked through, or
- *			that has a table, while the device is open. The inode
- *			does not point to it, and it holds no reference to the
- *			inode
+ *	unwind_file	one for each inode that has a table, and as long as a code map
+ *			has it. The inode does not point to it, and it holds no
+ *			reference to the inode
  *	unwind_attach	one for each table that is attached to it: the first
  *			one applies
  */
@@ -27,6 +26,7 @@
 #include <linux/unwind_rule.h>
 #include <linux/unwind_user_types.h>
 
+#include "code.h"
 #include "table.h"
 
 struct inode;
@@ -34,19 +34,21 @@ struct inode;
 /**
  * struct unwind_file - Something that tables can be attached to
  * @table:	The one that applies, or NULL. Read under RCU
- * @key:	What it is found by: an inode, or the image of a vDSO. The file itself
- *		for memory that has a table of its own. NULL after that has gone
+ * @count:	Changes after @table does
+ * @key:	What it is found by: an inode, or the image of a vDSO. NULL after the inode
+ *		has gone
  * @dev:	Device of the inode, for the trace
  * @ino:	Number of the inode; 0 if there is none
- * @hash:	In the hash table of files, unless it is memory
+ * @hash:	In the hash table of files, as long as @key is not NULL
  * @attached:	Tables that were attached, see struct unwind_attach
- * @ref:	One for each range or entry of a store, one for the hash table
+ * @ref:	One for each range of a code map, one for each attachment
  * @rcu:	To free it
  *
- * @key, @hash and @attached are protected by the lock of table_file.c.
+ * @count, @key, @hash and @attached are protected by the lock of table_file.c.
  */
 struct unwind_file {
 	struct unwind_table __rcu	*table;
+	unsigned int			count;
 	const void			*key;
 	dev_t				dev;
 	unsigned long			ino;
@@ -105,7 +107,7 @@ struct unwind_file_counts {
  */
 static inline bool unwind_vma_may_differ(const struct vm_area_struct *vma)
 {
-	return (vma->vm_flags & (VM_WRITE | VM_SHARED)) == VM_WRITE;
+	return (READ_ONCE(vma->vm_flags) & (VM_WRITE | VM_SHARED)) == VM_WRITE;
 }
 
 #ifdef CONFIG_UNWIND_USER_TABLE
@@ -118,58 +120,45 @@ static inline bool unwind_files_used(void)
 	return static_branch_unlikely(&unwind_files_key);
 }
 
-/*
- * Changes with each table that begins to count for a file, or ceases to. Read
- * before the table is, and so older than what is learnt from that.
- */
-extern atomic64_t unwind_files_gen;
+/* Changes after a file without table has got one */
+extern unsigned int unwind_files_nr_added;
 
-static inline u64 unwind_files_get_gen(void)
+static inline unsigned int unwind_files_added(void)
 {
-	/* Pairs with next_gen() in table_file.c. */
-	return atomic64_read_acquire(&unwind_files_gen);
+	/* Pairs with unwind_file_attach(): read before the file is looked for. */
+	return smp_load_acquire(&unwind_files_nr_added);
 }
 
-/* Changes when the device is opened for the first time: no store has files. */
-extern unsigned int unwind_files_epoch;
-
-static inline unsigned int unwind_files_get_epoch(void)
+static inline unsigned int unwind_file_count(const struct unwind_file *file)
 {
-	return READ_ONCE(unwind_files_epoch);
+	/* Pairs with use_first(): read before the table is. */
+	return smp_load_acquire(&file->count);
+}
+
+/* Has the inode gone? Another one may have its place, and tables. */
+static inline bool unwind_file_is_dead(const struct unwind_file *file)
+{
+	return !READ_ONCE(file->key);
 }
 
 void unwind_files_open(void);
 void unwind_files_close(void);
 
-struct unwind_file *unwind_file_get(const struct inode *inode, const void *key,
-				    gfp_t gfp);
-struct unwind_file *unwind_file_new(gfp_t gfp);
+bool unwind_file_has_table(const void *key);
+void unwind_file_note(struct unwind_range *range, const struct inode *inode);
 void unwind_file_put(struct unwind_file *file);
-void unwind_file_gone(struct unwind_file *file);
-int unwind_file_attach(struct unwind_file *file, struct unwind_attach *attach,
-		       struct list_head *of_table);
-enum unwind_user_status unwind_file_rule(const struct unwind_file *file,
-					 u64 offset, struct unwind_rule *rule);
+int unwind_file_attach(const void *key, const struct inode *inode,
+		       struct unwind_attach *attach, struct list_head *of_table);
 bool unwind_files_detach_some(struct list_head *of_table);
+void unwind_table_note_use(struct unwind_table *table);
 
-void unwind_files_count(const struct unwind_user_state *state);
+void unwind_files_count_walk(const struct unwind_user_state *state);
 void unwind_files_counts(struct unwind_file_counts *counts);
 
 /* The table that applies. In an RCU reader, which keeps it */
-static inline const struct unwind_table *
-unwind_file_table(const struct unwind_file *file)
+static inline struct unwind_table *unwind_file_table(const struct unwind_file *file)
 {
 	return rcu_dereference(file->table);
-}
-
-/* Does the table that applies say that the file has no SFrame table? */
-static inline bool unwind_file_claims_no_sframe(const struct unwind_file *file)
-{
-	const struct unwind_table *table;
-
-	guard(rcu)();
-	table = unwind_file_table(file);
-	return table && table->no_sframe;
 }
 
 #else /* !CONFIG_UNWIND_USER_TABLE */
@@ -179,51 +168,37 @@ static inline bool unwind_files_used(void)
 	return false;
 }
 
-static inline u64 unwind_files_get_gen(void)
+static inline unsigned int unwind_files_added(void)
 {
 	return 0;
 }
 
-static inline unsigned int unwind_files_get_epoch(void)
+static inline unsigned int unwind_file_count(const struct unwind_file *file)
 {
 	return 0;
 }
 
-static inline struct unwind_file *
-unwind_file_get(const struct inode *inode, const void *key, gfp_t gfp)
+static inline bool unwind_file_is_dead(const struct unwind_file *file)
 {
-	return NULL;
+	return true;
 }
 
-static inline const struct unwind_table *
-unwind_file_table(const struct unwind_file *file)
-{
-	return NULL;
-}
-
-static inline bool unwind_file_claims_no_sframe(const struct unwind_file *file)
+static inline bool unwind_file_has_table(const void *key)
 {
 	return false;
 }
 
+static inline struct unwind_table *unwind_file_table(const struct unwind_file *file)
+{
+	return NULL;
+}
+
+static inline void unwind_file_note(struct unwind_range *range,
+				    const struct inode *inode) { }
 static inline void unwind_file_put(struct unwind_file *file) { }
-static inline void unwind_file_gone(struct unwind_file *file) { }
-
-static inline enum unwind_user_status
-unwind_file_rule(const struct unwind_file *file, u64 offset,
-		 struct unwind_rule *rule)
-{
-	return UNWIND_USER_NO_RULE;
-}
-
-static inline int unwind_file_attach(struct unwind_file *file,
-				     struct unwind_attach *attach,
-				     struct list_head *of_table)
-{
-	return -EINVAL;
-}
-
-static inline void unwind_files_count(const struct unwind_user_state *state) { }
+static inline void unwind_table_note_use(struct unwind_table *table) { }
+static inline void
+unwind_files_count_walk(const struct unwind_user_state *state) { }
 
 #endif /* CONFIG_UNWIND_USER_TABLE */
 #endif /* _KERNEL_UNWIND_TABLE_FILE_H */

@@ -9,22 +9,23 @@
  * A walk goes from frame to frame by rules, see linux/unwind_rule.h. The rule for
  * a frame comes from the first of these providers that has one:
  *
- *  1. the SFrame table for the code, see user_tables.c. If a table should have the
- *     rule and does not give it, the walk ends: code with a table seldom keeps a
- *     frame pointer, so following the register would lead anywhere;
- *  2. a table that somebody made for the file, see table_file.c;
- *  3. for an exact IP (where the task left user space or took a signal, as
- *     opposed to a return address), the code there: a function that has no
- *     frame yet, or no longer, has its return address at a known place on the
- *     stack;
- *  4. the frame pointer.
+ *  1. the table for the code, see code.c. If a table should have the rule and does not
+ *     give it, the walk ends: code with a table seldom keeps a frame pointer, so
+ *     following the register would lead anywhere;
+ *  2. the code itself. For an exact IP (where the task left user space or took a signal,
+ *     as opposed to a return address), a function that has no frame yet, or no longer, has
+ *     its return address at a known place on the stack. In anonymous memory without a
+ *     table, an epilogue that follows a call tells the same;
+ *  3. the frame pointer.
  *
  * Only SP and FP are followed from frame to frame. A walk ends at a caller whose rule
  * needs another register.
  *
- * unwind_user_apply() is the only place that moves a frame by a rule. Signal
- * frames need none: if the IP is that of a signal return trampoline, the walk
- * goes on with the registers that the kernel saved.
+ * unwind_user_apply() is the only place that moves a frame by a rule. Frames whose rules
+ * are at hand are passed in a window, several of them with user access enabled once. Other
+ * rules are looked up; what a window cannot do, unwind_user_step() does. Signal frames
+ * need no rule: if the IP is that of a signal return trampoline, the walk goes on with the
+ * registers that the kernel saved.
  *
  * A walk is complete where a table says that the frame is outermost, or where the
  * program begins. It waits only for the kernel, see unwind_user_fault_in().
@@ -47,21 +48,24 @@
 
 #include <asm/unwind_user.h>
 
-#include "rule_cache.h"
+#include "code.h"
 #include "table_file.h"
-#include "user.h"
 
 #define CREATE_TRACE_POINTS
 #include <trace/events/unwind.h>
 
 /* Most frames of a window, see unwind_user_window() */
-#define UNWIND_USER_WINDOW	64
+#define UNWIND_USER_WINDOW	128
 
 /*
- * Most signal frames that one walk passes. Only there may the stack pointer move
- * down, so without this limit a walk could go in circles until the trace is full.
+ * Most signal frames and switches of stacks that one walk passes. Only there may the
+ * stack pointer move down, so without this limit a walk could go in circles until the
+ * trace is full.
  */
 #define UNWIND_USER_MAX_SIGNALS	16
+
+/* The FP of a frame in which it is not known. No address, nor a multiple of anything */
+#define UNWIND_USER_FP_UNKNOWN	(BIT(63) | 1)
 
 /* An address that user space can execute, as opposed to one it can make up. */
 static __always_inline bool
@@ -240,6 +244,8 @@ unwind_user_value(const struct unwind_user_state *state,
 	case UNWIND_REG_DEREF:
 		if (!unwind_user_reg(state, frame, loc->reg, val))
 			return UNWIND_USER_UNKNOWN;
+		if (*val == UNWIND_USER_FP_UNKNOWN)
+			return UNWIND_USER_NO_FP;
 		break;
 	default:
 		return UNWIND_USER_UNKNOWN;
@@ -271,27 +277,41 @@ unwind_user_plain_ip(const struct unwind_user_state *state, unsigned long ip)
 		!unwind_user_is_special(state, ip));
 }
 
+/* Why a CFA that is below the SP, or not aligned, is none */
+static __always_inline enum unwind_user_status
+unwind_user_bad_cfa(const struct unwind_user_frame *frame, u64 word)
+{
+	if (!(word & UNWIND_WORD_USE_FP))
+		return UNWIND_USER_CORRUPT;
+	if (frame->fp == UNWIND_USER_FP_UNKNOWN)
+		return UNWIND_USER_NO_FP;
+	return frame->fp || word & UNWIND_WORD_TABLE ? UNWIND_USER_CORRUPT :
+						       UNWIND_USER_NO_FRAME;
+}
+
 /*
  * In a window: move a frame to its caller, by @rule or, if that is NULL, by @word.
  *
- * The SP moves up with each step, so a loop in the stack ends the walk. What is read
- * has to be above the SP as well. Where code was interrupted (@exact), this holds for
- * the return address only: the FP may have been popped already.
+ * The SP moves up with each step, so a loop in the stack ends the walk. Only rules that
+ * load the CFA from memory may lead to a lower stack, a few times in a walk. What is read
+ * has to be above the SP as well. Where code was interrupted (@exact), this holds for the
+ * return address only: the FP may have been popped already.
  *
- * The frame changes only if UNWIND_USER_FOUND or UNWIND_USER_ODD_IP is returned;
- * after the latter, unwind_user_check_ip() has to follow. @slot gets the address at
- * which the IP was found, 0 if it was in a register; or, by a rule in its long form, of
- * what is absent.
+ * The frame changes only if UNWIND_USER_FOUND is returned. If @slow, unwind_user_check_ip()
+ * has to follow; else UNWIND_USER_SLOW says that it is needed. @slot gets the address at
+ * which the IP was found, 0 if it was in a register; or, of what is absent.
  */
 static __always_inline enum unwind_user_status
 unwind_user_apply(const struct unwind_user_state *state,
 		  struct unwind_user_frame *frame, u64 word,
 		  const struct unwind_rule *rule, const bool exact,
-		  const unsigned int word_size, unsigned long *slot)
+		  const bool slow, const unsigned int word_size,
+		  unsigned long *slot)
 {
-	unsigned long base, cfa, ip, fp_slot, fp = frame->fp;
+	unsigned long cfa, ip, fp_slot, fp = frame->fp;
 	unsigned int depth = word_size;
 	enum unwind_user_status status;
+	bool may_go_down = false;
 
 	if (rule) {
 		if (rule->outermost || (rule->new_thread &&
@@ -305,7 +325,8 @@ unwind_user_apply(const struct unwind_user_state *state,
 		/* Nothing that is read below would show that it is wrong. */
 		if (!cfa)
 			return UNWIND_USER_CORRUPT;
-		base = cfa;
+		may_go_down = rule->cfa.where == UNWIND_REG_DEREF &&
+			      state->signals < UNWIND_USER_MAX_SIGNALS;
 		/* The frame may be empty if the return address is in a register. */
 		if (exact && rule->ra.where == UNWIND_REG)
 			depth = 0;
@@ -313,15 +334,14 @@ unwind_user_apply(const struct unwind_user_state *state,
 		if (word & (UNWIND_WORD_OUTERMOST | UNWIND_WORD_STOPS))
 			return word & UNWIND_WORD_OUTERMOST ?
 			       UNWIND_USER_END : unwind_word_depth(word);
-		base = word & UNWIND_WORD_USE_FP ? frame->fp : frame->sp;
-		cfa = base + unwind_word_cfa_off(word);
+		cfa = word & UNWIND_WORD_USE_FP ? frame->fp : frame->sp;
+		cfa += unwind_word_cfa_off(word);
 		depth = unwind_word_depth(word);
 	}
 
-	if (cfa - (exact ? min(depth, word_size) : depth) < frame->sp ||
-	    cfa & (word_size - 1))
-		return base || word & UNWIND_WORD_TABLE ? UNWIND_USER_CORRUPT :
-							  UNWIND_USER_NO_FRAME;
+	if ((cfa - (exact ? min(depth, word_size) : depth) < frame->sp &&
+	     !(may_go_down && cfa < frame->sp)) || cfa & (word_size - 1))
+		return unwind_user_bad_cfa(frame, word);
 
 	if (rule) {
 		status = unwind_user_value(state, frame, &rule->ra, cfa, &ip,
@@ -330,37 +350,42 @@ unwind_user_apply(const struct unwind_user_state *state,
 			return status;
 		status = unwind_user_value(state, frame, &rule->fp, cfa, &fp,
 					   &fp_slot);
-		if (status != UNWIND_USER_FOUND) {
+		if (status == UNWIND_USER_ABSENT) {
 			*slot = fp_slot;
 			return status;
 		}
+		if (status != UNWIND_USER_FOUND)
+			fp = UNWIND_USER_FP_UNKNOWN;
 	} else {
 		const void __user *from;
 
 		from = unwind_user_stack(state, cfa - depth, word_size);
+		*slot = cfa - word_size;
 		if (!unwind_user_get(from + depth - word_size, &ip, word_size))
 			return UNWIND_USER_ABSENT;
-		if (depth != word_size && !unwind_user_get(from, &fp, word_size))
+		if (depth != word_size && !unwind_user_get(from, &fp, word_size)) {
+			*slot = cfa - depth;
 			return UNWIND_USER_ABSENT;
-		*slot = cfa - word_size;
+		}
 	}
 
 	/* 0 is the end, as above, whatever the code segment begins with. */
 	if (word_size == sizeof(u32) && ip)
 		ip = unwind_user_linear(state->ip_base, ip, word_size);
+	if (!slow && unlikely(!unwind_user_plain_ip(state, ip)))
+		return UNWIND_USER_SLOW;
 
 	frame->ip = ip;
 	frame->sp = cfa;
 	frame->fp = fp;
-	return likely(unwind_user_plain_ip(state, ip)) ? UNWIND_USER_FOUND :
-							 UNWIND_USER_ODD_IP;
+	return UNWIND_USER_FOUND;
 }
 
 /*
- * The closer look, after the window, at the IP of a caller and the slot that it
- * was in. Returns the IP that counts, or 0 with the reason.
+ * The closer look at the IP of a caller and the slot that it was in. Returns the IP that
+ * counts, or 0 with the reason.
  */
-static noinline unsigned long
+static unsigned long
 unwind_user_check_ip(const struct unwind_user_state *state, unsigned long ip,
 		     unsigned long slot, enum unwind_user_status *status)
 {
@@ -378,21 +403,14 @@ unwind_user_check_ip(const struct unwind_user_state *state, unsigned long ip,
 	return ip;
 }
 
-static __always_inline void
-unwind_user_set_frame(struct unwind_user_state *state,
-		      const struct unwind_user_frame *frame)
-{
-	state->ip = frame->ip;
-	state->sp = frame->sp;
-	state->fp = frame->fp;
-}
-
-/* Move the state to the caller of its frame by a rule in its long form. */
+/* Move the state to the caller of its frame by any rule, which @type had. */
 static noinline enum unwind_user_status
 unwind_user_step(struct unwind_user_state *state,
 		 const struct unwind_rule *rule, enum unwind_user_type type)
 {
+	const struct unwind_rule *long_rule = rule->word ? NULL : rule;
 	struct unwind_user_frame frame = { state->ip, state->sp, state->fp };
+	const unsigned int word_size = state->word_size;
 	enum unwind_user_status status;
 	unsigned int faults = 0;
 	unsigned long slot;
@@ -400,28 +418,32 @@ unwind_user_step(struct unwind_user_state *state,
 	for (;;) {
 		pagefault_disable();
 		masked_user_access_begin((const void __user *)frame.sp);
-		status = unwind_user_apply(state, &frame, 0, rule, state->topmost,
-					   sizeof(u64), &slot);
+		status = unwind_user_apply(state, &frame, rule->word, long_rule,
+					   state->topmost, true, word_size, &slot);
 		user_access_end();
 		pagefault_enable();
 		if (status != UNWIND_USER_ABSENT)
 			break;
 		/* Of CFA, return address and FP, each may be in another page. */
-		if (++faults > 3 || unwind_user_fault_in(slot, sizeof(u64)))
+		slot = unwind_user_linear(state->sp_base, slot, word_size);
+		if (++faults > 3 || unwind_user_fault_in(slot, word_size))
 			return UNWIND_USER_FAULT;
 	}
 
-	if (status == UNWIND_USER_ODD_IP)
+	if (status == UNWIND_USER_FOUND)
 		frame.ip = unwind_user_check_ip(state, frame.ip, slot, &status);
 	if (status != UNWIND_USER_FOUND)
 		return status;
 
 	/* What a signal frame leads to was interrupted, not called. */
-	state->topmost = rule->signal;
-	if (state->topmost && ++state->signals > UNWIND_USER_MAX_SIGNALS)
+	state->topmost = long_rule && rule->signal;
+	if ((state->topmost || frame.sp < state->sp) &&
+	    ++state->signals > UNWIND_USER_MAX_SIGNALS)
 		return UNWIND_USER_CORRUPT;
 
-	unwind_user_set_frame(state, &frame);
+	state->ip = frame.ip;
+	state->sp = frame.sp;
+	state->fp = frame.fp;
 	state->frames[type]++;
 	return UNWIND_USER_FOUND;
 }
@@ -476,26 +498,34 @@ unwind_user_next_signal(struct unwind_user_state *state)
 }
 
 /*
- * Ask one provider after the other for the rule of the state's frame, which is
- * not in the cache. @rule->word is 0 if it is not an ordinary rule; @type says which
- * provider had it. If the code is @bare, there is no table to look for.
+ * Ask one provider after the other for the rule of the state's frame. @rule->word is 0 if
+ * it is not an ordinary rule; @type says which provider had it.
  */
-static noinline enum unwind_user_status
+static enum unwind_user_status
 unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
-		    enum unwind_user_type *type, bool bare)
+		    enum unwind_user_type *type)
 {
+	/* Tables are for 64-bit code. */
+	const bool has_tables = state->word_size == sizeof(u64);
 	enum unwind_user_status status = UNWIND_USER_NO_RULE;
 
-	if (!bare)
-		status = unwind_user_table_rule(state->tables,
-						unwind_user_pc(state), rule,
-						type);
+	/* The kernel does not show up in a trace, but a vsyscall's caller does. */
+	*type = UNWIND_USER_TYPE_ENTRY;
+	if (unlikely(!unwind_user_ip_valid(state, state->ip)))
+		return arch_unwind_user_topmost(state, &rule->word) == UNWIND_USER_FOUND ?
+		       UNWIND_USER_FOUND : UNWIND_USER_CORRUPT;
 
-	if (status == UNWIND_USER_NO_RULE && state->topmost) {
-		*type = UNWIND_USER_TYPE_ENTRY;
+	if (has_tables)
+		status = unwind_code_rule(state->code, unwind_user_pc(state),
+					  state->status == UNWIND_USER_NO_RULE, rule, type);
+	if (status != UNWIND_USER_NO_RULE)
+		return status;
+
+	*type = UNWIND_USER_TYPE_ENTRY;
+	if (state->topmost)
 		status = arch_unwind_user_topmost(state, &rule->word);
-	}
-
+	if (status == UNWIND_USER_NO_RULE && has_tables && state->code->anon)
+		status = arch_unwind_user_epilogue(state, &rule->word);
 	if (status == UNWIND_USER_NO_RULE) {
 		*type = UNWIND_USER_TYPE_FP;
 		rule->word = unwind_word_fp(state->word_size);
@@ -504,61 +534,29 @@ unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
 	return status;
 }
 
-/* Is there a rule in the cache? It has none for bare code. */
-static __always_inline bool
-unwind_user_cached(const struct unwind_user_tables *tables, unsigned long pc,
-		   u64 *word)
-{
-	return tables->cache &&
-	       rule_slots_get(rule_cache_slots(tables->cache, pc),
-			      rule_cache_tag(pc, tables->mix), word);
-}
-
-/* Is there a part of a table at hand for this code? */
-static __always_inline bool
-unwind_user_has_part(const struct unwind_user_tables *tables, unsigned long pc)
-{
-	return IS_ENABLED(CONFIG_UNWIND_USER_TABLE) &&
-	       pc - tables->part.start < tables->part.len;
-}
-
 /*
- * The ordinary rule of the table for a file that is at hand, 0 if it has another one.
- * Not covered means here, too, that the frame pointer counts.
- */
-static __always_inline u64
-unwind_user_part_word(const struct unwind_user_tables *tables, unsigned long pc)
-{
-	const struct unwind_table_part *part = &tables->part;
-	u64 word = part->words[unwind_table_part_rule(part, pc - part->start)];
-
-	if (likely(!UNWIND_TABLE_WORD_IS_LONG(word)))
-		return word;
-	return word == UNWIND_TABLE_WORD_NOT_COVERED ? unwind_word_fp(sizeof(u64)) : 0;
-}
-
-/*
- * In a window: is there a rule for a caller in the cache, or else an ordinary one in
- * the table at hand? That is remembered.
+ * In a window: is the rule for a caller in the cache, or else an ordinary one in the
+ * table at hand?
  */
 static __always_inline bool
-unwind_user_at_hand(struct unwind_user_tables *tables, struct rule_cache *cache,
-		    unsigned long pc, u64 *word)
+unwind_user_at_hand(const struct unwind_code *code, unsigned long pc, u64 *word)
 {
+	const struct unwind_table_part *part = &code->part;
+	u64 tag = rule_cache_tag(pc, code->mix), val;
 	struct rule_slot *slots;
-	u64 tag, val;
 
-	slots = rule_cache_slots(cache, pc);
-	tag = rule_cache_tag(pc, tables->mix);
+	slots = rule_cache_slots(code->um->cache, pc);
 	if (likely(rule_slots_get(slots, tag, word)))
 		return true;
-
-	if (!unwind_user_has_part(tables, pc))
-		return false;
-	val = unwind_user_part_word(tables, pc);
-	if (!val)
+	if (!IS_ENABLED(CONFIG_UNWIND_USER_TABLE) || !part->words)
 		return false;
 
+	val = part->words[unwind_table_part_rule(part, pc - part->start)];
+	if (unlikely(UNWIND_TABLE_WORD_IS_LONG(val))) {
+		if (val != UNWIND_TABLE_WORD_NOT_COVERED || code->sframe)
+			return false;
+		val = unwind_word_fp(sizeof(u64));
+	}
 	rule_slots_set(slots, tag, val);
 	*word = val;
 	return true;
@@ -566,14 +564,16 @@ unwind_user_at_hand(struct unwind_user_tables *tables, struct rule_cache *cache,
 
 /*
  * No page fault is taken in a window: so it is an RCU reader, which keeps the table
- * for the file that was needed last. How long it takes is bounded by its frames.
+ * at hand. How long it takes is bounded by its frames.
  */
-static noinline void unwind_user_window_begin(struct unwind_user_tables *tables)
+static noinline void unwind_user_window_begin(struct unwind_code *code)
 	__acquires(RCU)
 {
 	rcu_read_lock();
 	pagefault_disable();
-	tables->part.len = 0;
+	/* A table may be gone, and anonymous memory needs a closer look. */
+	if (code->table || code->anon)
+		code->len = 0;
 }
 
 static noinline void unwind_user_window_end(void)
@@ -583,232 +583,159 @@ static noinline void unwind_user_window_end(void)
 	rcu_read_unlock();
 }
 
-/*
- * A window has found that what the rule @word says to read for the state's frame is
- * not present: wait for it, once.
- */
-static noinline enum unwind_user_status
-unwind_user_wait(struct unwind_user_state *state, u64 word)
+/* In a window: have the code around an address at hand. */
+static __always_inline bool
+unwind_user_find_code(struct unwind_code *code, const struct unwind_user_frame *frame)
 {
-	unsigned long addr;
+	unsigned long start = code->last_start, len = code->last_len;
+	bool found;
 
-	if (state->waited == state->sp)
-		return UNWIND_USER_FAULT;
-	state->waited = state->sp;
-
-	addr = (word & UNWIND_WORD_USE_FP ? state->fp : state->sp) +
-	       unwind_word_cfa_off(word) - unwind_word_depth(word);
-	addr = unwind_user_linear(state->sp_base, addr, state->word_size);
-	return unwind_user_fault_in(addr, unwind_word_depth(word)) ?
-	       UNWIND_USER_FAULT : UNWIND_USER_FOUND;
-}
-
-/* The rule where the IP is exact: that is not worth a place in the window. */
-static noinline enum unwind_user_status
-unwind_user_exact_rule(struct unwind_user_state *state,
-		       struct unwind_rule *rule, enum unwind_user_type *type)
-{
-	struct unwind_user_tables *tables = state->tables;
-	bool bare;
-
-	/* The kernel does not show up in a trace, but a vsyscall's caller does. */
-	if (unlikely(!unwind_user_ip_valid(state, state->ip))) {
-		*type = UNWIND_USER_TYPE_ENTRY;
-		return arch_unwind_user_topmost(state, &rule->word) == UNWIND_USER_FOUND ?
-		       UNWIND_USER_FOUND : UNWIND_USER_CORRUPT;
+	/* Programs and their libraries often take turns. */
+	if (code->fixed && frame->ip - 1 - start < len) {
+		code->last_start = code->start;
+		code->last_len = code->len;
+		code->start = start;
+		code->len = len;
+		return true;
 	}
 
-	/* Tables are for 64-bit code. */
-	bare = state->word_size != sizeof(u64) ||
-	       unwind_user_is_bare(tables, state->ip);
-	if (!bare && unwind_user_cached(tables, state->ip, &rule->word)) {
-		*type = rule->word & UNWIND_WORD_FILE ? UNWIND_USER_TYPE_FILE :
-							UNWIND_USER_TYPE_SFRAME;
-		if (rule->word & UNWIND_WORD_TABLE)
-			return UNWIND_USER_FOUND;
-		/* No table covers it. */
-		bare = true;
-	}
-	return unwind_user_look_up(state, rule, type, bare);
+	user_access_end();
+	found = unwind_code_find(code, frame->ip - 1) && !code->anon;
+	masked_user_access_begin((const void __user *)frame->sp);
+	return found;
 }
 
 /*
- * Add up to @room callers (@room is not 0). Those whose rules are cached need user
- * access enabled once, and no function call: each takes no more than two loads and a
- * few compares. To look up a rule that is not at hand, user access is disabled. If the
- * state's IP is exact, @rule is the rule for it, and an ordinary one.
+ * Add up to @room callers (@room is not 0). As long as their rules are at hand, user access
+ * is enabled once, and each takes no more than two loads and a few compares. @first is the
+ * rule of the state's frame if that was looked up, else 0.
  *
- * Ends at the first frame that is not ordinary. The state becomes that of the
- * last entry; if that has no caller, the status says why.
+ * The state becomes that of the last entry. Its status is UNWIND_USER_NO_RULE if the rule
+ * for that has to be looked up; UNWIND_USER_SLOW if it takes more to go on; or why it has
+ * no caller.
  */
 static __always_inline unsigned int
-unwind_user_window(struct unwind_user_state *state, struct unwind_rule *rule,
-		   unsigned long *entries, unsigned int room,
-		   const unsigned int word_size)
+unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *entries,
+		   unsigned int room, const unsigned int word_size)
 {
 	struct unwind_user_frame frame = { state->ip, state->sp, state->fp };
-	enum unwind_user_status status = UNWIND_USER_FOUND, checked;
-	struct unwind_user_tables *tables = state->tables;
 	unsigned long *entry = entries, *end = entries + room;
-	const bool has_tables = word_size == sizeof(u64);
+	enum unwind_user_status status = UNWIND_USER_FOUND;
+	struct unwind_code *code = state->code;
 	unsigned int by_table = 0, by_file;
-	enum unwind_user_type type;
-	struct rule_cache *cache;
-	unsigned long slot;
-	u64 word = 0;
+	unsigned long pc, slot;
+	u64 word;
 
-	unwind_user_window_begin(tables);
+	unwind_user_window_begin(code);
 	masked_user_access_begin((const void __user *)frame.sp);
 
-	/* Not counted by table: unwind_user_run() knows who had the rule. */
-	if (state->topmost)
-		word = rule->word & ~UNWIND_WORD_COUNTS;
-
-	for (;;) {
-		/* The rule for an exact IP, or one that was just looked up */
-		if (word) {
-			status = unwind_user_apply(state, &frame, word, NULL,
-						   state->topmost, word_size, &slot);
-			if (status != UNWIND_USER_FOUND)
-				break;
-			by_table += word & UNWIND_WORD_COUNTS;
-			*entry++ = frame.ip;
-			state->topmost = false;
-			word = 0;
-		}
-
-		/* Code without tables */
-		while (entry < end &&
-		       (!has_tables || unwind_user_is_bare(tables, frame.ip - 1))) {
-			status = unwind_user_apply(state, &frame,
-						   unwind_word_fp(word_size), NULL,
-						   false, word_size, &slot);
-			if (status != UNWIND_USER_FOUND)
-				goto out;
-			*entry++ = frame.ip;
-		}
-
-		/* Code with a table, where the rule is at hand */
-		cache = has_tables ? tables->cache : NULL;
-		while (cache && entry < end &&
-		       unwind_user_at_hand(tables, cache, frame.ip - 1, &word)) {
-			status = unwind_user_apply(state, &frame, word, NULL,
-						   false, word_size, &slot);
-			if (status != UNWIND_USER_FOUND)
-				goto out;
-			by_table += word & UNWIND_WORD_COUNTS;
-			*entry++ = frame.ip;
-			word = 0;
-		}
-
-		if (entry >= end)
-			break;
-		if (unwind_user_is_bare(tables, frame.ip - 1))
-			continue;
-
-		user_access_end();
-		if (unwind_files_used() &&
-		    !unwind_user_has_part(tables, frame.ip - 1) &&
-		    unwind_user_find_part(tables, frame.ip - 1)) {
-			masked_user_access_begin((const void __user *)frame.sp);
-			continue;
-		}
-		unwind_user_window_end();
-		unwind_user_set_frame(state, &frame);
-		status = unwind_user_look_up(state, rule, &type, false);
-		if (status == UNWIND_USER_FOUND && !rule->word)
-			status = UNWIND_USER_LONG_RULE;
+	if (first) {
+		status = unwind_user_apply(state, &frame, first, NULL, state->topmost,
+					   false, word_size, &slot);
 		if (status != UNWIND_USER_FOUND)
-			goto closed;
-		unwind_user_window_begin(tables);
-		masked_user_access_begin((const void __user *)frame.sp);
-		word = rule->word;
+			goto out;
+		state->topmost = false;
+		*entry++ = frame.ip;
+	}
+
+	while (entry < end) {
+		pc = frame.ip - 1;
+		if (word_size == sizeof(u64) && unlikely(pc - code->start >= code->len) &&
+		    !unwind_user_find_code(code, &frame)) {
+			status = UNWIND_USER_NO_RULE;
+			break;
+		}
+
+		if (word_size == sizeof(u32) || code->fixed) {
+			word = unwind_word_fp(word_size);
+			status = unwind_user_apply(state, &frame, unwind_word_fp(word_size),
+						   NULL, false, false, word_size, &slot);
+		} else {
+			status = UNWIND_USER_NO_RULE;
+			if (likely(unwind_user_at_hand(code, pc, &word)))
+				status = unwind_user_apply(state, &frame, word, NULL, false,
+							   false, word_size, &slot);
+		}
+		if (unlikely(status != UNWIND_USER_FOUND))
+			break;
+		by_table += word & UNWIND_WORD_COUNTS;
+		*entry++ = frame.ip;
 	}
 out:
 	user_access_end();
 	unwind_user_window_end();
-closed:
-	if (status == UNWIND_USER_ODD_IP) {
-		frame.ip = unwind_user_check_ip(state, frame.ip,
-						frame.sp - word_size, &checked);
-		status = checked;
-		if (status == UNWIND_USER_FOUND) {
-			by_table += word & UNWIND_WORD_COUNTS;
-			*entry++ = frame.ip;
-		}
-	}
-	if (entry > entries) {
-		unwind_user_set_frame(state, &frame);
-		state->ip = entry[-1];
-		state->topmost = false;
-		by_file = UNWIND_WORD_BY_FILE(by_table);
-		by_table = UNWIND_WORD_BY_TABLE(by_table);
-		state->frames[UNWIND_USER_TYPE_FILE] += by_file;
-		state->frames[UNWIND_USER_TYPE_SFRAME] += by_table - by_file;
-		state->frames[UNWIND_USER_TYPE_FP] += entry - entries - by_table;
-	}
 
-	if (status == UNWIND_USER_ABSENT)
-		status = unwind_user_wait(state, word ?: unwind_word_fp(word_size));
+	state->ip = frame.ip;
+	state->sp = frame.sp;
+	state->fp = frame.fp;
+	state->status = status == UNWIND_USER_ABSENT ? UNWIND_USER_SLOW : status;
 
-	if (status == UNWIND_USER_LONG_RULE) {
-		status = unwind_user_step(state, rule, type);
-		if (status == UNWIND_USER_FOUND)
-			*entry++ = state->ip;
-	}
-
-	state->status = status;
+	by_file = UNWIND_WORD_BY_FILE(by_table);
+	by_table = UNWIND_WORD_BY_TABLE(by_table);
+	state->frames[UNWIND_USER_TYPE_FILE] += by_file;
+	state->frames[UNWIND_USER_TYPE_SFRAME] += by_table - by_file;
+	state->frames[UNWIND_USER_TYPE_FP] += entry - entries - by_table;
 	return entry - entries;
 }
 
 /* Two functions, since the loops of both in one run out of registers. */
 static noinline unsigned int
-unwind_user_window_64(struct unwind_user_state *state, struct unwind_rule *rule,
+unwind_user_window_64(struct unwind_user_state *state, u64 first,
 		      unsigned long *entries, unsigned int room)
 {
-	return unwind_user_window(state, rule, entries, room, sizeof(u64));
+	return unwind_user_window(state, first, entries, room, sizeof(u64));
 }
 
 static noinline unsigned int
-unwind_user_window_32(struct unwind_user_state *state, struct unwind_rule *rule,
+unwind_user_window_32(struct unwind_user_state *state, u64 first,
 		      unsigned long *entries, unsigned int room)
 {
-	return unwind_user_window(state, rule, entries, room, sizeof(u32));
+	return unwind_user_window(state, first, entries, room, sizeof(u32));
 }
 
 /* Add some callers of a frame that is not a signal frame. */
-static noinline unsigned int unwind_user_run(struct unwind_user_state *state,
-					     unsigned long *entries,
-					     unsigned int room)
+static noinline unsigned int
+unwind_user_run(struct unwind_user_state *state, unsigned long *entries,
+		unsigned int room)
 {
 	struct unwind_rule rule __uninitialized;
-	const bool exact = state->topmost;
 	enum unwind_user_type type;
-	unsigned int n;
+	bool looked_up = false;
+	unsigned int nr = 0;
 
-	if (exact) {
-		state->status = unwind_user_exact_rule(state, &rule, &type);
+	rule.word = 0;
+	if (state->topmost || state->status == UNWIND_USER_NO_RULE) {
+		state->status = unwind_user_look_up(state, &rule, &type);
 		if (state->status != UNWIND_USER_FOUND)
 			return 0;
-		if (!rule.word) {
-			state->status = unwind_user_step(state, &rule, type);
-			entries[0] = state->ip;
-			return state->status == UNWIND_USER_FOUND;
-		}
+		looked_up = true;
 	}
 
-	room = min(room, UNWIND_USER_WINDOW);
-	if (state->word_size == sizeof(u32))
-		n = unwind_user_window_32(state, &rule, entries, room);
-	else
-		n = unwind_user_window_64(state, &rule, entries, room);
-
-	/* The window has counted this caller as one by frame pointer. */
-	if (exact && n) {
+	state->status = UNWIND_USER_SLOW;
+	if (!looked_up || rule.word) {
+		room = min(room, UNWIND_USER_WINDOW);
+		if (state->word_size == sizeof(u64))
+			nr = unwind_user_window_64(state, rule.word, entries, room);
+		else
+			nr = unwind_user_window_32(state, rule.word, entries, room);
+	}
+	/* The window has counted that caller as one by frame pointer. */
+	if (looked_up && nr) {
 		state->frames[UNWIND_USER_TYPE_FP]--;
 		state->frames[type]++;
 	}
-	return n;
+
+	if (state->status == UNWIND_USER_SLOW) {
+		if (!looked_up || nr)
+			state->status = unwind_user_look_up(state, &rule, &type);
+		else
+			state->status = UNWIND_USER_FOUND;
+		if (state->status == UNWIND_USER_FOUND)
+			state->status = unwind_user_step(state, &rule, type);
+		if (state->status == UNWIND_USER_FOUND)
+			entries[nr++] = state->ip;
+	}
+	return nr;
 }
 
 /* These are compared with every return address: find their range once. */
@@ -852,7 +779,6 @@ static int unwind_user_start(struct unwind_user_state *state)
 	state->status = UNWIND_USER_FOUND;
 	state->max = TASK_SIZE_MAX - 1;
 	state->signals = 0;
-	state->waited = ULONG_MAX;
 	memset(state->frames, 0, sizeof(state->frames));
 	state->topmost = true;
 	state->uretprobe = ULONG_MAX;
@@ -923,7 +849,7 @@ static noinline bool unwind_user_at_entry(unsigned long ip)
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 {
 	/* Set up field by field, as this runs in each sampled entry. */
-	struct unwind_user_tables tables __uninitialized;
+	struct unwind_code code __uninitialized;
 	struct unwind_user_state state __uninitialized;
 	unsigned int nr = 0;
 	int ret;
@@ -936,14 +862,14 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	if (ret)
 		return ret;
 
-	state.tables = &tables;
-	unwind_user_tables_begin(&tables);
+	state.code = &code;
+	unwind_code_begin(&code);
 
 	/* The kernel does not show up in a trace, but a vsyscall's caller does. */
 	if (likely(unwind_user_ip_valid(&state, state.ip)) && max_entries)
 		trace->entries[nr++] = state.ip;
 
-	while (state.status == UNWIND_USER_FOUND && nr < max_entries) {
+	while (state.status <= UNWIND_USER_NO_RULE && nr < max_entries) {
 		if (unwind_user_maybe_sigreturn(&state)) {
 			state.status = unwind_user_next_signal(&state);
 			if (state.status == UNWIND_USER_FOUND)
@@ -955,6 +881,9 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 				      max_entries - nr);
 	}
 
+	/* There was no room for what may come. */
+	if (state.status == UNWIND_USER_NO_RULE)
+		state.status = UNWIND_USER_FOUND;
 	if (state.status == UNWIND_USER_NO_FRAME && unwind_user_at_entry(state.ip))
 		state.status = UNWIND_USER_END;
 
@@ -962,7 +891,9 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	if (state.status == UNWIND_USER_FAULT && fatal_signal_pending(current))
 		state.status = UNWIND_USER_KILLED;
 
-	unwind_user_tables_end(&tables, &state);
+	unwind_code_end(&code);
+	if (unwind_files_used() && state.word_size == sizeof(u64))
+		unwind_files_count_walk(&state);
 	trace_unwind_user_done(&state, nr);
 	trace->nr = nr;
 	trace->end = state.status;

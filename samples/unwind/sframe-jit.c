@@ -301,8 +301,6 @@ static const char *add_error(int error)
 		return "the table's version or machine is not supported";
 	case ENOEXEC:
 		return "the table's header is wrong";
-	case EEXIST:
-		return "some of the code has a table already";
 	case ENOSPC:
 		return "too many tables: use one for many functions";
 	default:
@@ -331,7 +329,7 @@ static int sframe_remove(struct jit *jit)
 	jit->added = false;
 	if (!prctl(PR_REMOVE_SFRAME, (unsigned long)jit->table, 0UL, 0UL, 0UL))
 		return 0;
-	/* ENOENT: it was not added, or some of its memory has been unmapped */
+	/* ENOMEM: the table is still there, and counts */
 	perror("PR_REMOVE_SFRAME");
 	return -1;
 }

@@ -304,7 +304,7 @@ static void make_file_table(void)
 	*header = (struct unwind_table_header) {
 		.magic = UNWIND_TABLE_MAGIC, .version = UNWIND_TABLE_VERSION,
 		.machine = EM_X86_64, .word_size = 8,
-		.flags = UNWIND_TABLE_NO_SFRAME, .nr_runs = 1,
+		.nr_runs = 1,
 		.nr_pages = nr_pages, .nr_rows = nr_rows, .nr_rules = nr_rules };
 	run = (void *)(header + 1);
 	run->page = text_off / PAGE;

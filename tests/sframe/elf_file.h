@@ -16,7 +16,6 @@
 struct elf_file {
 	Elf			*elf;
 	struct sframe_section	sec;
-	struct sframe_buf	buf;
 	/* Executable ones */
 	GElf_Phdr		segments[ELF_FILE_SEGMENTS];
 	int			nr_segments;
@@ -62,10 +61,10 @@ static inline bool elf_file_open(struct elf_file *e, const char *name)
 	}
 
 	data = elf_rawdata(scn, NULL);
-	e->buf = (struct sframe_buf) { data->d_buf, shdr->sh_addr, data->d_size };
+	user_memory = (struct user_memory) { data->d_buf, shdr->sh_addr, data->d_size };
 	e->sec.start = shdr->sh_addr;
 	e->sec.end = shdr->sh_addr + data->d_size;
-	status = sframe_open_buf(&e->sec, &e->buf);
+	status = user_open(&e->sec);
 	if (status != SFRAME_OK)
 		errx(1, "%s: %s", name, sframe_status_text(status));
 
@@ -89,7 +88,7 @@ static inline enum sframe_status elf_file_find(struct elf_file *e, u64 pc,
 			break;
 	}
 	memset(rule, 0, sizeof(*rule));
-	return sframe_find_buf(&e->sec, pc, rule, &e->buf);
+	return user_find(&e->sec, pc, rule);
 }
 
 #endif /* _SFRAME_ELF_FILE_H */

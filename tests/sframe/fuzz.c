@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * libFuzzer target: a table at an address and lookups in it. What must hold for
- * any bytes: no read outside of them (ASan), no undefined behaviour (UBSan), no
- * more work than the limits say, and no answer that the walker could not use.
+ * any bytes: no read outside of them (ASan) and of the table (user_bytes()), no
+ * undefined behaviour (UBSan), no more work than the limits say, and no answer that the walker could not use.
  *
  * Input: 8 bytes of parameters, see struct params, and the table.
  */
@@ -76,14 +76,13 @@ static void check_rule(const struct unwind_rule *rule)
 	check(!memcmp(&from_word.fp, &rule->fp, sizeof(rule->fp)), "fp in word");
 }
 
-static void look_up(const struct sframe_section *sec,
-		    const struct sframe_buf *buf, u64 ip)
+static void look_up(const struct sframe_section *sec, u64 ip)
 {
 	struct unwind_rule rule;
 	enum sframe_status status;
 
 	memset(&rule, 0xff, sizeof(rule));
-	status = sframe_find_buf(sec, ip, &rule, buf);
+	status = user_find(sec, ip, &rule);
 	check(status < SFRAME_NR_STATUS, "status");
 	if (status != SFRAME_OK)
 		return;
@@ -92,28 +91,27 @@ static void look_up(const struct sframe_section *sec,
 }
 
 /* Where it is worth looking: as the index says */
-static void look_up_edges(const struct sframe_section *sec,
-			  const struct sframe_buf *buf)
+static void look_up_edges(const struct sframe_section *sec)
 {
 	u64 len = sec->version == 2 ? 20 : 16, at, start, size;
 	const u8 *fde;
 	u32 i;
 
 	for (i = 0; i < sec->num_fdes && i < MAX_FUNCS; i++) {
-		at = sec->fdes - buf->addr + i * len;
-		if (at + len > buf->len)
+		at = sec->fdes - user_memory.addr + i * len;
+		if (at + len > user_memory.len)
 			return;
-		fde = buf->data + at;
+		fde = user_memory.data + at;
 		start = sec->version == 2 ? (u64)(s32)get_unaligned_le32(fde) :
 					    get_unaligned_le64(fde);
-		start += sec->pcrel ? buf->addr + at : sec->start;
+		start += sec->pcrel ? user_memory.addr + at : sec->start;
 		size = get_unaligned_le32(fde + (sec->version == 2 ? 4 : 8));
-		look_up(sec, buf, start - 1);
-		look_up(sec, buf, start);
-		look_up(sec, buf, start + 1);
-		look_up(sec, buf, start + size / 2);
-		look_up(sec, buf, start + size - 1);
-		look_up(sec, buf, start + size);
+		look_up(sec, start - 1);
+		look_up(sec, start);
+		look_up(sec, start + 1);
+		look_up(sec, start + size / 2);
+		look_up(sec, start + size - 1);
+		look_up(sec, start + size);
 	}
 }
 
@@ -122,7 +120,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct sframe_section sec = { .start = TABLE };
-	struct sframe_buf buf;
 	struct params params;
 	u8 *copy;
 
@@ -134,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	copy = malloc(size);
 	memcpy(copy, data + sizeof(params), size);
 
-	buf = (struct sframe_buf) { copy, TABLE, size };
+	user_memory = (struct user_memory) { copy, TABLE, size };
 	sec.end = TABLE + size + (s8)params.claim;
 	sec.text_start = params.behind & 1 ? TEXT_BEHIND : TEXT_BEFORE;
 	sec.text_end = sec.text_start + 0x80000;
@@ -143,12 +140,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		sec.text_end = U64_MAX;
 	}
 
-	if (sframe_open_buf(&sec, &buf) == SFRAME_OK) {
+	if (user_open(&sec) == SFRAME_OK) {
 		check(sec.fdes >= sec.start && sec.fdes <= sec.end, "index");
 		check(sec.fres >= sec.start && sec.fres <= sec.end, "rows");
 		check(sec.fre_len <= sec.end - sec.fres, "length of rows");
-		look_up(&sec, &buf, sec.text_start + params.ip);
-		look_up_edges(&sec, &buf);
+		look_up(&sec, sec.text_start + params.ip);
+		look_up_edges(&sec);
 	}
 	free(copy);
 	return 0;

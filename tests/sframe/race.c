@@ -58,19 +58,18 @@ static unsigned long look_up(u32 len, unsigned long lookups)
 		.start = TABLE, .end = TABLE + len,
 		.text_start = TEXT, .text_end = TEXT + 0x1000,
 	};
-	struct sframe_buf buf = { b.mem, TABLE, len };
 	unsigned long i, found = 0;
 
+	user_memory = (struct user_memory) { b.mem, TABLE, len };
 	changing = false;
-	if (sframe_open_buf(&sec, &buf) != SFRAME_OK)
+	if (user_open(&sec) != SFRAME_OK)
 		return 0;
 	changing = true;
 	for (i = 0; i < lookups; i++) {
 		enum sframe_status status;
 		struct unwind_rule rule;
 
-		status = sframe_find_buf(&sec, TEXT + i * 7 % 0x410, &rule,
-					 &buf);
+		status = user_find(&sec, TEXT + i * 7 % 0x410, &rule);
 		if (status >= SFRAME_NR_STATUS ||
 		    (status == SFRAME_OK && rule.cfa.reg >= UNWIND_NR_REGS))
 			abort();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What sframe.c and its tests need of the kernel's headers, in user space.
+ * What sframe.c and its tests need of the kernel's headers, in user space. User
+ * memory is a buffer: see user_memory.h.
  */
 #ifndef _SFRAME_SHIM_H
 #define _SFRAME_SHIM_H
@@ -9,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef uint8_t u8;
@@ -29,23 +31,19 @@ typedef int64_t s64;
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 
+#define __user
 #define __uninitialized
-#define OPTIMIZER_HIDE_VAR(var)	asm("" : "+r" (var))
 /* Nothing to hide from in user space */
 #define array_index_nospec(index, size)	(index)
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
-#define BUILD_BUG_ON(x)	_Static_assert(!(x), #x)
 #define GENMASK(h, l)	(~0UL << (l) & ~0UL >> (63 - (h)))
-#define IS_ENABLED(option)	0
 #define EXPORT_SYMBOL_IF_KUNIT(symbol)
 
-#define min_t(type, a, b) ({				\
-	type __min_a = (a), __min_b = (b);		\
+#define min(a, b) ({					\
+	u64 __min_a = (a), __min_b = (b);		\
 	__min_a < __min_b ? __min_a : __min_b;		\
 })
-#define min(a, b)	min_t(u64, a, b)
-#define min3(a, b, c)	min(min(a, b), c)
 
 static inline u64 rounddown_pow_of_two(u64 n)
 {
@@ -75,5 +73,7 @@ static inline u64 get_unaligned_le64(const void *p)
 	memcpy(&val, p, sizeof(val));
 	return val;
 }
+
+#include "user_memory.h"
 
 #endif /* _SFRAME_SHIM_H */

@@ -24,7 +24,6 @@
 #include "unwind-table.h"
 
 #define MAX_TABLES	4096
-#define MAX_MEMORY	256
 
 /* Parent and child see the same. One call is open at a time. */
 static struct state {
@@ -40,19 +39,12 @@ static struct state {
 		struct timespec mtime;
 		char name[256];
 	} tables[MAX_TABLES];
-	/* Ranges of anonymous memory; they stay when their process has ended. */
-	unsigned int nr_memory;
-	struct {
-		pid_t pid;
-		__u64 address;
-		__u64 len;
-	} memory[MAX_MEMORY];
 } *state;
 
 static void show(void)
 {
 	const char *path = getenv("UNWIND_TABLES_STATE");
-	unsigned int tables = 0, attached = state->nr_memory;
+	unsigned int tables = 0, attached = 0;
 	char name[512], temporary[520];
 	size_t bytes = 0;
 	FILE *out;
@@ -181,54 +173,49 @@ static int open_mapped(pid_t pid, __u64 address, char *name, size_t size)
 	return fd;
 }
 
-static int attach_memory(pid_t pid, const struct unwind_table_attach *arg)
+/* Not by device: for the kernel, files beneath overlayfs are the same. */
+static bool has_table(const struct stat *st)
 {
-	struct procmap_query query = {
-		.size		= sizeof(query),
-		.query_flags	= PROCMAP_QUERY_VMA_EXECUTABLE,
-		.query_addr	= arg->address,
-	};
-	char path[128];
-	unsigned int i;
-	int maps, ret;
+	int i;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	maps = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-	if (maps < 0)
-		return -ESRCH;
-	ret = syscall(SYS_ioctl, maps, PROCMAP_QUERY, &query);
-	close(maps);
-	if (ret)
-		return -EFAULT;
-	if (query.inode || arg->address + arg->len > query.vma_end)
+	for (i = 1; i < MAX_TABLES; i++)
+		if (state->tables[i].used && state->tables[i].attached &&
+		    state->tables[i].ino == st->st_ino &&
+		    !memcmp(&state->tables[i].mtime, &st->st_mtim, sizeof(st->st_mtim)))
+			return true;
+	return false;
+}
+
+/* Only what this process has attached counts. */
+static int query(const struct unwind_table_query *arg)
+{
+	struct stat st = { };
+	char name[4096] = "";
+	int fd;
+
+	if (arg->size != sizeof(*arg))
 		return -EINVAL;
-	for (i = 0; i < state->nr_memory; i++)
-		if (state->memory[i].pid == pid &&
-		    state->memory[i].address < arg->address + arg->len &&
-		    arg->address < state->memory[i].address + state->memory[i].len)
-			return -EEXIST;
-	if (i == MAX_MEMORY)
-		return -ENOSPC;
-	state->memory[i].pid = pid;
-	state->memory[i].address = arg->address;
-	state->memory[i].len = arg->len;
-	state->nr_memory++;
-	return 0;
+	fd = open_mapped(pid_of(arg->pidfd), arg->address, name, sizeof(name));
+	if (fd < 0 && fd != -ENODATA)
+		return fd == -1 ? -EIO : fd;
+	if (fd >= 0) {
+		fstat(fd, &st);
+		close(fd);
+	}
+	return has_table(&st);
 }
 
 static int attach(const struct unwind_table_attach *arg)
 {
 	struct stat st = { }, read;
 	char name[4096] = "";
-	int fd, i;
+	int fd;
 
 	if (arg->size != sizeof(*arg) || arg->flags & ~UNWIND_TABLE_ATTACH_FD)
 		return -EINVAL;
 	if (arg->table >= MAX_TABLES || !state->tables[arg->table].used)
 		return -ENOENT;
 	state->attaches++;
-	if (arg->len)
-		return attach_memory(pid_of(arg->pidfd), arg);
 	fd = open_mapped(pid_of(arg->pidfd), arg->address, name, sizeof(name));
 	if (fd < 0 && fd != -ENODATA)
 		return fd == -1 ? -EIO : fd;
@@ -248,13 +235,8 @@ static int attach(const struct unwind_table_attach *arg)
 	if (arg->file_size != st.st_size || arg->mtime_sec != st.st_mtim.tv_sec ||
 	    arg->mtime_nsec != st.st_mtim.tv_nsec)
 		return -ESTALE;
-	/* Not by device: for the kernel, files beneath overlayfs are the same. */
-	for (i = 1; i < MAX_TABLES; i++)
-		if (state->tables[i].used && state->tables[i].attached &&
-		    state->tables[i].ino == st.st_ino &&
-		    !memcmp(&state->tables[i].mtime, &st.st_mtim,
-			    sizeof(st.st_mtim)))
-			return -EEXIST;
+	if (has_table(&st))
+		return -EEXIST;
 	state->tables[arg->table].attached = true;
 	state->tables[arg->table].ino = st.st_ino;
 	state->tables[arg->table].mtime = st.st_mtim;
@@ -281,6 +263,9 @@ int ioctl(int fd, unsigned long request, ...)
 		break;
 	case UNWIND_TABLE_ATTACH:
 		ret = attach(arg);
+		break;
+	case UNWIND_TABLE_QUERY:
+		ret = query(arg);
 		break;
 	case UNWIND_TABLE_DROP:
 		ret = -ENOENT;

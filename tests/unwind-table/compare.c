@@ -40,9 +40,10 @@ enum result {
 	KNOWN_GAP,
 	NO_TABLE,
 	UNKNOWN_SP,
-	UNKNOWN_FP,
 	UNKNOWN_EXPRESSION,
-	UNKNOWN_STALE,
+	NO_FP,
+	NO_FP_EXPRESSION,
+	NO_FP_STALE,
 	OVERLAP,
 	DIFFERENT_CFA,
 	DIFFERENT_RA,
@@ -67,9 +68,10 @@ static const struct {
 	[KNOWN_GAP]		= { "known here by its code, no FDE there", true },
 	[NO_TABLE]		= { "file without FDEs", true },
 	[UNKNOWN_SP]		= { "unknown here, SP is not the CFA there", true },
-	[UNKNOWN_FP]		= { "unknown here, FP is undefined there", true },
 	[UNKNOWN_EXPRESSION]	= { "unknown here, an expression with two registers there", true },
-	[UNKNOWN_STALE]		= { "unknown here, FP at FP without a CFA by FP there", true },
+	[NO_FP]			= { "no FP here, it is undefined there", true },
+	[NO_FP_EXPRESSION]	= { "no FP here, an expression with two registers there", true },
+	[NO_FP_STALE]		= { "no FP here, FP at FP without a CFA by FP there", true },
 	[OVERLAP]		= { "other rule in a file with overlapping FDEs", true },
 	[DIFFERENT_CFA]		= { "different CFA", false },
 	[DIFFERENT_RA]		= { "different return address", false },
@@ -334,13 +336,15 @@ static void by_rule(const struct unwind_table_rule *rule, struct frame *frame)
 	frame->signal = rule->flags & UNWIND_TABLE_SIGNAL;
 	frame->cfa = at_loc(&rule->cfa, 0, 0) + rule->cfa_add;
 	frame->ra = at_loc(&rule->ra, frame->cfa, 0);
-	frame->fp = at_loc(&rule->fp, frame->cfa, regs[REG_FP]);
+	frame->no_fp = rule->fp.where == UNWIND_TABLE_NONE;
+	if (!frame->no_fp)
+		frame->fp = at_loc(&rule->fp, frame->cfa, regs[REG_FP]);
 }
 
 static enum result compare_callers(const struct frame *dwarf,
 				   const struct unwind_table_rule *rule)
 {
-	struct frame frame;
+	struct frame frame = { 0 };
 
 	by_rule(rule, &frame);
 	if (dwarf->outermost)
@@ -349,12 +353,18 @@ static enum result compare_callers(const struct frame *dwarf,
 		return DIFFERENT_CFA;
 	if (dwarf->ra != frame.ra)
 		return DIFFERENT_RA;
-	if (dwarf->fp != frame.fp || dwarf->no_fp)
-		return DIFFERENT_FP;
 	if (dwarf->sp != frame.cfa)
 		return DIFFERENT_SP;
 	if (dwarf->signal != frame.signal)
 		return DIFFERENT_SIGNAL;
+	if (frame.no_fp && dwarf->no_fp)
+		return NO_FP;
+	if (frame.no_fp && dwarf->stale_fp)
+		return NO_FP_STALE;
+	if (frame.no_fp && dwarf->complex)
+		return NO_FP_EXPRESSION;
+	if (frame.no_fp || dwarf->no_fp || dwarf->fp != frame.fp)
+		return DIFFERENT_FP;
 	return frame.signal ? AGREE_SIGNAL : AGREE;
 }
 
@@ -381,9 +391,7 @@ static enum result compare_rule(struct file *file, __u64 addr,
 			return UNKNOWN_EXPRESSION;
 		if (dwarf.sp != dwarf.cfa)
 			return UNKNOWN_SP;
-		if (dwarf.stale_fp)
-			return UNKNOWN_STALE;
-		return dwarf.no_fp ? UNKNOWN_FP : UNKNOWN_WITHOUT_REASON;
+		return UNKNOWN_WITHOUT_REASON;
 	default:
 		return DIFFERENT_KIND;
 	}

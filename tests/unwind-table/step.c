@@ -221,7 +221,7 @@ static void check(const struct user_regs_struct *r)
 		wrong(map, offset, "CFA");
 	else if (at_loc(&rule.ra, cfa, r) != call->ra)
 		wrong(map, offset, "return address");
-	else if (at_loc(&rule.fp, cfa, r) != call->fp)
+	else if (rule.fp.where != UNWIND_TABLE_NONE && at_loc(&rule.fp, cfa, r) != call->fp)
 		wrong(map, offset, "frame pointer");
 	else
 		nr_right++;

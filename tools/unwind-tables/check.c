@@ -26,7 +26,7 @@
 /* What became of a place */
 enum outcome {
 	OUT_SAME,	/* They agree. */
-	OUT_UNSAID,	/* elfutils has a frame, but the table says nothing. */
+	OUT_UNSAID,	/* elfutils has a frame, or its FP, but the table says nothing. */
 	OUT_KNOWN,	/* elfutils has no frame, the table knows better. */
 	OUT_NOTHING,	/* Neither has anything. */
 	OUT_STRANGE,	/* elfutils has an expression that is not known here. */
@@ -53,6 +53,7 @@ struct frame {
 	bool outermost;
 	bool strange;
 	bool signal;
+	bool no_fp;
 	__u64 sp;
 	__u64 ip;
 	__u64 fp;
@@ -97,6 +98,7 @@ static void frame_of_rule(struct machine *machine,
 	frame->ip = loc_value(machine, &rule->ra, 0);
 	frame->fp = loc_value(machine, &rule->fp, machine->regs[REG_FP]);
 	frame->signal = rule->flags & UNWIND_TABLE_SIGNAL;
+	frame->no_fp = rule->fp.where == UNWIND_TABLE_NONE;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -161,7 +163,7 @@ static void frame_of_dwarf(struct machine *machine, Dwarf_Frame *dwarf,
 	/* Again, as most of them are relative to the CFA */
 	frame->strange =
 		!reg_value(machine, dwarf, ra_reg, &frame->ip, &undefined) ||
-		!reg_value(machine, dwarf, REG_FP, &frame->fp, &none) || none ||
+		!reg_value(machine, dwarf, REG_FP, &frame->fp, &frame->no_fp) ||
 		!reg_value(machine, dwarf, REG_SP, &frame->sp, &none) || none;
 }
 
@@ -179,7 +181,7 @@ static const char *difference(const struct frame *ours, const struct frame *thei
 		return "another SP of the caller";
 	if (ours->ip != theirs->ip)
 		return "another return address";
-	if (ours->fp != theirs->fp)
+	if (!ours->no_fp && (theirs->no_fp || ours->fp != theirs->fp))
 		return "another frame pointer of the caller";
 	if (ours->signal != theirs->signal)
 		return ours->signal ? "only the table has a signal frame" :
@@ -211,7 +213,7 @@ static enum outcome compare(const struct unwind_table_rule *rule,
 		if (*what)
 			return OUT_DIFFERENT;
 	}
-	return OUT_SAME;
+	return ours.no_fp && !theirs.no_fp ? OUT_UNSAID : OUT_SAME;
 }
 
 static const GElf_Phdr *segment_at(const struct check *check, __u64 offset)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What all processes map, and when they fork and end, by an event that counts
- * nothing: one on each CPU, with the ring of its records.
+ * What all processes map, and that they end, by an event that counts nothing: one on
+ * each CPU, with the ring of its records.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,14 +46,6 @@ struct mmap_record {
 	char filename[];
 };
 
-/* ... and PERF_RECORD_FORK */
-struct fork_record {
-	struct perf_event_header header;
-	__u32 pid, ppid;
-	__u32 tid, ptid;
-	__u64 time;
-};
-
 static void read_online(char *text, size_t size)
 {
 	ssize_t len = -1;
@@ -89,7 +81,7 @@ static int ring_open(struct ring *ring, int cpu)
 		/* Executable mappings; others would be mmap_data */
 		.mmap		= 1,
 		.mmap2		= 1,
-		/* Beginnings and ends of processes */
+		/* Ends of processes */
 		.task		= 1,
 		/* Wake us at once. */
 		.watermark	= 1,
@@ -191,40 +183,17 @@ static __u64 key_of(const struct mmap_record *record)
 	return hash(key, record->filename, strnlen(record->filename, room));
 }
 
-/* The range, in one process */
-static __u64 key_of_memory(const struct mmap_record *record)
+/* A mapping, or what mprotect() has made of one. Without an inode it has no file. */
+static void see_mapping(const struct mmap_record *record, events_mapping_t mapped,
+			void *arg)
 {
-	__u64 key = 0xcbf29ce484222325;
-
-	key = hash(key, &record->pid, sizeof(record->pid));
-	key = hash(key, &record->addr, sizeof(record->addr));
-	return hash(key, &record->len, sizeof(record->len));
+	if ((record->prot & PROT_EXEC) && record->ino)
+		mapped(arg, record->pid, record->addr, key_of(record));
 }
 
-/*
- * A mapping, or what mprotect() has made of one. Memory without an inode is
- * anonymous, or it is the vDSO.
- */
-static void see_mapping(const struct mmap_record *record,
-			const struct events_ops *ops, void *arg)
+static void see(const struct perf_event_header *header, events_mapping_t mapped,
+		void *arg, struct events_seen *seen)
 {
-	size_t room = record->header.size - sizeof(*record);
-
-	if (!(record->prot & PROT_EXEC))
-		return;
-	if (record->ino)
-		ops->mapping(arg, record->pid, record->addr, key_of(record));
-	else if (!(record->prot & PROT_WRITE) &&
-		 !strncmp(record->filename, "//anon", room))
-		ops->memory(arg, record->pid, record->addr,
-			    key_of_memory(record));
-}
-
-static void see(const struct perf_event_header *header,
-		const struct events_ops *ops, void *arg, struct events_seen *seen)
-{
-	const struct fork_record *fork = (const void *)header;
-
 	switch (header->type) {
 	case PERF_RECORD_LOST:
 		seen->lost = true;
@@ -232,14 +201,9 @@ static void see(const struct perf_event_header *header,
 	case PERF_RECORD_EXIT:
 		seen->exited = true;
 		break;
-	case PERF_RECORD_FORK:
-		/* Not of threads */
-		if (header->size >= sizeof(*fork) && fork->pid != fork->ppid)
-			ops->fork(arg, fork->ppid, fork->pid);
-		break;
 	case PERF_RECORD_MMAP2:
 		if (header->size >= sizeof(struct mmap_record))
-			see_mapping((const void *)header, ops, arg);
+			see_mapping((const void *)header, mapped, arg);
 		break;
 	default:
 		break;
@@ -257,7 +221,7 @@ static void copy(void *to, const struct ring *ring, __u64 pos, size_t len)
 	memcpy((char *)to + first, data, len - first);
 }
 
-static void ring_read(struct ring *ring, const struct events_ops *ops, void *arg,
+static void ring_read(struct ring *ring, events_mapping_t mapped, void *arg,
 		      struct events_seen *seen)
 {
 	static union {
@@ -281,15 +245,15 @@ static void ring_read(struct ring *ring, const struct events_ops *ops, void *arg
 		tail += record.header.size;
 		/* Free before it is dealt with, which may take a while. */
 		__atomic_store_n(&ring->meta->data_tail, tail, __ATOMIC_RELEASE);
-		see(&record.header, ops, arg, seen);
+		see(&record.header, mapped, arg, seen);
 	}
 }
 
-void events_read(struct events *events, const struct events_ops *ops, void *arg,
+void events_read(struct events *events, events_mapping_t mapped, void *arg,
 		 struct events_seen *seen)
 {
 	int i;
 
 	for (i = 0; i < events->nr; i++)
-		ring_read(&events->rings[i], ops, arg, seen);
+		ring_read(&events->rings[i], mapped, arg, seen);
 }

@@ -2,8 +2,7 @@
 /*
  * unwind-tables serve: tables for the files of the processes that run, then for
  * what they and others map. Mappings are watched before the running processes are
- * looked at, so none is missed in between. Trampolines in anonymous memory get tables
- * when mprotect() makes them executable, which is an event as well.
+ * looked at, so none is missed in between.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -36,8 +35,6 @@
 /* A file that was looked at is not looked at again for so long. */
 #define RECENT_NS	1000000000ull
 #define NR_RECENT	1024
-/* Forks that are kept until all events were read. Further ones are seen to at once. */
-#define NR_FORKS	256
 /* Descriptors that are no events */
 #define NR_OTHERS	3
 
@@ -61,11 +58,6 @@ struct service {
 		__u64 key;
 		__u64 when;
 	} recent[NR_RECENT];
-	struct {
-		pid_t parent;
-		pid_t child;
-	} forks[NR_FORKS];
-	unsigned int nr_forks;
 	__u64 next_sweep;
 	bool exited;
 	bool rescan;
@@ -243,44 +235,6 @@ static void on_mapping(void *arg, pid_t pid, __u64 address, __u64 key)
 		set_recent(service, key, now);
 }
 
-static void on_memory(void *arg, pid_t pid, __u64 address, __u64 key)
-{
-	struct service *service = arg;
-	__u64 now = now_ns();
-
-	/* Compilers at run time go to and fro between writing and executing. */
-	if (!is_recent(service, key, now) &&
-	    unwind_keeper_memory(service->keeper, pid, address) == -ENODATA)
-		set_recent(service, key, now);
-}
-
-/*
- * That the parent has trampolines may be in the ring of another CPU, which is read
- * later.
- */
-static void on_fork(void *arg, pid_t parent, pid_t child)
-{
-	struct service *service = arg;
-
-	if (service->nr_forks == NR_FORKS) {
-		unwind_keeper_fork(service->keeper, parent, child);
-		return;
-	}
-	service->forks[service->nr_forks].parent = parent;
-	service->forks[service->nr_forks].child = child;
-	service->nr_forks++;
-}
-
-static void see_to_forks(struct service *service)
-{
-	unsigned int i;
-
-	for (i = 0; i < service->nr_forks; i++)
-		unwind_keeper_fork(service->keeper, service->forks[i].parent,
-				   service->forks[i].child);
-	service->nr_forks = 0;
-}
-
 static void set_fds(struct service *service)
 {
 	int i, nr = service->events ? events_nr(service->events) : 0;
@@ -353,15 +307,9 @@ static void read_signals(struct service *service)
 
 static void read_events(struct service *service)
 {
-	static const struct events_ops ops = {
-		.mapping	= on_mapping,
-		.memory		= on_memory,
-		.fork		= on_fork,
-	};
 	struct events_seen seen = { };
 
-	events_read(service->events, &ops, service, &seen);
-	see_to_forks(service);
+	events_read(service->events, on_mapping, service, &seen);
 	if (seen.lost)
 		service->rescan = true;
 	if (seen.exited && !service->exited) {

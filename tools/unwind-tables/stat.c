@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-/* unwind-tables stat: which tables the kernel has, and by whom */
+/* unwind-tables stat: which tables the kernel has, and by whom; or which files of a process */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/kcmp.h>
+#include <linux/unwind_table.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -158,21 +161,28 @@ static void see_process(int pid, struct counts *all)
 	closedir(dir);
 }
 
+static int open_device(void)
+{
+	int fd = open(DEVICE_NAME, O_RDWR | O_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
+		no_device(DEVICE_NAME, errno);
+	else
+		error_line("%s: cannot be opened: %s; CAP_PERFMON is needed", DEVICE_NAME,
+			   strerror(errno));
+	return -1;
+}
+
 /* What all have together, where nobody has the device open: we open it. */
 static bool read_own(struct counts *all)
 {
+	int fd = open_device();
 	bool ok;
-	int fd;
 
-	fd = open(DEVICE_NAME, O_RDWR | O_CLOEXEC);
-	if (fd < 0) {
-		if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
-			no_device(DEVICE_NAME, errno);
-		else
-			error_line("%s: cannot be opened: %s; CAP_PERFMON is needed",
-				   DEVICE_NAME, strerror(errno));
+	if (fd < 0)
 		return false;
-	}
 	ok = read_counts(getpid(), fd, all);
 	close(fd);
 	if (!ok)
@@ -181,15 +191,93 @@ static bool read_own(struct counts *all)
 	return ok;
 }
 
+/* A line of /proc/PID/maps. NULL: it is not code of a file, nor the vDSO. */
+static char *parse_mapping(char *line, unsigned long long *address)
+{
+	unsigned long long inode;
+	char flags[5];
+	int at = 0;
+
+	line[strcspn(line, "\n")] = '\0';
+	if (sscanf(line, "%llx-%*x %4s %*s %*s %llu %n", address, flags, &inode, &at) != 3 ||
+	    !at || flags[2] != 'x' || (!inode && strcmp(line + at, "[vdso]")))
+		return NULL;
+	make_printable(line + at);
+	return line + at;
+}
+
+/* Where the kernel takes no table, there is none. @name may be unmapped by now. */
+static bool print_mapping(int device, int pidfd, unsigned long long address,
+			  const char *name)
+{
+	struct unwind_table_query query = {
+		.size		= sizeof(query),
+		.pidfd		= pidfd,
+		.address	= address,
+	};
+	int ret = ioctl(device, UNWIND_TABLE_QUERY, &query);
+
+	if (ret < 0 && errno == EFAULT)
+		return true;
+	if (ret < 0 && errno != ENOEXEC && errno != ETXTBSY) {
+		error_line("%s: cannot ask for its table: %s", name, strerror(errno));
+		return false;
+	}
+	printf("%-5s %12llx %s\n", ret > 0 ? "yes" : "no", address, name);
+	return true;
+}
+
+static bool print_mappings(int device, int pidfd, FILE *maps)
+{
+	unsigned long long address;
+	char *line = NULL, *name;
+	size_t size = 0;
+	bool ok = true;
+
+	printf("%-5s %12s FILE\n", "TABLE", "ADDRESS");
+	while (ok && getline(&line, &size, maps) > 0) {
+		name = parse_mapping(line, &address);
+		ok = !name || print_mapping(device, pidfd, address, name);
+	}
+	free(line);
+	return ok;
+}
+
+static int print_process(pid_t pid)
+{
+	int pidfd = syscall(SYS_pidfd_open, pid, 0), device = -1;
+	FILE *maps = NULL;
+	char path[64];
+	bool ok;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	if (pidfd >= 0)
+		maps = fopen(path, "re");
+	if (maps)
+		device = open_device();
+	else
+		error_line("process %d: %s", pid, strerror(errno));
+	ok = device >= 0 && print_mappings(device, pidfd, maps);
+	if (maps)
+		fclose(maps);
+	close(device);
+	close(pidfd);
+	return ok ? EXIT_OK : EXIT_FAILED;
+}
+
 int cmd_stat(int argc, char **argv)
 {
 	struct counts all = { };
 	struct dirent *entry;
+	char *end;
+	long pid;
 	DIR *proc;
 
 	if (argc > 1) {
-		error_line("stat: unknown option %s; see unwind-tables --help",
-			   argv[1]);
+		pid = strtol(argv[1], &end, 10);
+		if (argc == 2 && !*end && pid > 0 && pid <= INT_MAX)
+			return print_process(pid);
+		error_line("stat: expected the ID of a process; see unwind-tables --help");
 		return EXIT_USAGE;
 	}
 	proc = opendir("/proc");

@@ -33,7 +33,7 @@ static void print_usage(FILE *out)
 	      "       unwind-tables show [--samples PERF.DATA] FILE\n"
 	      "       unwind-tables show --rows FILE | FILE START[-END]\n"
 	      "       unwind-tables check [--all] FILE...\n"
-	      "       unwind-tables stat\n"
+	      "       unwind-tables stat [PID]\n"
 	      "       unwind-tables --help | --version\n"
 	      "\n"
 	      "serve  keep the kernel supplied with tables for the files that\n"
@@ -43,7 +43,8 @@ static void print_usage(FILE *out)
 	      "       stacks of a recording are cut; or the rows of the table. START and\n"
 	      "       END are offsets in the file, hexadecimal\n"
 	      "check  compare tables with what elfutils reads in the same files\n"
-	      "stat   print which tables the kernel has\n"
+	      "stat   print which tables the kernel has, or which files of a process\n"
+	      "       have one\n"
 	      "\n"
 	      "See unwind-tables(8).\n", out);
 }

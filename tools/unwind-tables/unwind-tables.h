@@ -70,7 +70,7 @@ typedef void (*workload_file_t)(void *arg, const char *path);
 
 void workload_files(const char *name, workload_file_t found, void *arg);
 
-/* events.c: executable mappings, forks and ends of all processes */
+/* events.c: executable mappings of files, and ends, of all processes */
 struct events;
 
 struct events_seen {
@@ -78,22 +78,14 @@ struct events_seen {
 	bool lost;	/* Records were lost. */
 };
 
-/*
- * What is told of single events. @key stands for the file, by all that the kernel
- * says of it, or for the range of memory.
- */
-struct events_ops {
-	void (*mapping)(void *arg, pid_t pid, __u64 address, __u64 key);
-	/* Anonymous memory that can be executed, but not written */
-	void (*memory)(void *arg, pid_t pid, __u64 address, __u64 key);
-	void (*fork)(void *arg, pid_t parent, pid_t child);
-};
+/* Is told of a mapping. @key stands for the file, by all that the kernel says of it. */
+typedef void (*events_mapping_t)(void *arg, pid_t pid, __u64 address, __u64 key);
 
 int events_open(struct events **events);
 void events_close(struct events *events);
 int events_nr(const struct events *events);
 int events_fd(const struct events *events, int i);
-void events_read(struct events *events, const struct events_ops *ops, void *arg,
+void events_read(struct events *events, events_mapping_t mapped, void *arg,
 		 struct events_seen *seen);
 
 /* Are other CPUs online than when the events were opened? */

@@ -280,18 +280,19 @@ void arch_unwind_user_sigaction(const struct k_sigaction *ka)
 }
 
 /*
- * Read code as the program has it, without the breakpoints of uprobes. Bytes
- * that cannot be read are 0, which does not occur in anything that is looked for;
- * so it does no harm if the code crosses into a page that is missing.
+ * Read code. Bytes that cannot be read are left alone, if it crosses into a page that is
+ * missing; so they are best 0, which does not occur in anything that is looked for.
+ * Returns as unwind_user_read().
  */
-static void read_code(unsigned long addr, u8 *code, unsigned int len)
+static int read_code(unsigned long addr, u8 *code, unsigned int len)
 {
 	unsigned int i;
 
-	for (i = 0; i < len; i++) {
-		if (unwind_user_read(&code[i], addr + i, 1))
-			code[i] = 0;
-	}
+	if (likely(offset_in_page(addr) <= PAGE_SIZE - len))
+		return unwind_user_read(code, addr, len);
+	for (i = 0; i < len; i++)
+		unwind_user_read(&code[i], addr + i, 1);
+	return 0;
 }
 
 /* Returns the bytes that have a uprobe, one bit each. */
@@ -396,7 +397,7 @@ arch_unwind_user_topmost(const struct unwind_user_state *state,
 	union {
 		u64	word;
 		u8	byte[sizeof(u64)];
-	} code;
+	} code = {};
 
 	/* The return address is on top of the stack, the FP is the caller's. */
 	*word = UNWIND_WORD(0, word_size, word_size);
@@ -413,13 +414,9 @@ arch_unwind_user_topmost(const struct unwind_user_state *state,
 	}
 
 	/* The byte before the IP, and what is needed of those from there. */
-	if (likely(offset_in_page(addr) <= PAGE_SIZE - sizeof(code))) {
-		err = unwind_user_read(&code.word, addr, sizeof(code.word));
-		if (err)
-			return err == -EAGAIN ? UNWIND_USER_FAULT : UNWIND_USER_NO_RULE;
-	} else {
-		read_code(addr, code.byte, sizeof(code));
-	}
+	err = read_code(addr, code.byte, sizeof(code));
+	if (err)
+		return err == -EAGAIN ? UNWIND_USER_FAULT : UNWIND_USER_NO_RULE;
 	if (unlikely(has_breakpoint(code.word)))
 		probed = restore_breakpoints(addr, code.byte, 6);
 
@@ -435,6 +432,67 @@ arch_unwind_user_topmost(const struct unwind_user_state *state,
 	}
 
 	return UNWIND_USER_NO_RULE;
+}
+
+/**
+ * arch_unwind_user_epilogue - Find the caller by the end of a function
+ * @state:	State with 64-bit code in memory of no file
+ * @word:	The rule, see UNWIND_WORD_TABLE
+ *
+ * Where code that was made at run time goes on after a call by taking down its frame and
+ * returning, it says exactly where that is.
+ *
+ * Return: UNWIND_USER_FOUND; UNWIND_USER_NO_RULE if it does something else; or
+ *	   UNWIND_USER_FAULT if the code is not present.
+ */
+enum unwind_user_status
+arch_unwind_user_epilogue(const struct unwind_user_state *state, u64 *word)
+{
+	u8 code[24 + 2] = {};	/* with an end */
+	const u8 *p = code;
+	bool is_short = false;
+	s64 off = 0, fp_off = -1;
+
+	if (read_code(state->ip, code, 24) == -EAGAIN)
+		return UNWIND_USER_FAULT;
+
+	if (p[0] == 0xc9 && at_ret(p + 1)) {
+		*word = unwind_word_fp(sizeof(u64));	/* leave */
+		return UNWIND_USER_FOUND;
+	}
+
+	if (p[0] == 0x48 && (p[1] == 0x81 || p[1] == 0x83) && p[2] == 0xc4) {
+		/* add $n,%rsp */
+		is_short = p[1] == 0x83;
+		p += 3;
+	} else if (p[0] == 0x48 && p[1] == 0x8d && (p[2] == 0x64 || p[2] == 0xa4) &&
+		   p[3] == 0x24) {
+		/* lea n(%rsp),%rsp */
+		is_short = p[2] == 0x64;
+		p += 4;
+	}
+	if (p > code) {
+		off = is_short ? (s8)*p : (s32)get_unaligned_le32(p);
+		p += is_short ? 1 : 4;
+	}
+	if (off < 0 || off > SZ_1G || off & (sizeof(u64) - 1))
+		return UNWIND_USER_NO_RULE;
+
+	/* pop, of a register that is not %rsp */
+	for (;; p++, off += sizeof(u64)) {
+		if (*p == 0x5d)
+			fp_off = off;
+		else if (*p == 0x41 && (p[1] & 0xf8) == 0x58)
+			p++;
+		else if ((*p & 0xf8) != 0x58 || *p == 0x5c)
+			break;
+	}
+	if (!at_ret(p))
+		return UNWIND_USER_NO_RULE;
+
+	off += sizeof(u64);
+	*word = UNWIND_WORD(0, off, fp_off < 0 ? sizeof(u64) : off - fp_off);
+	return UNWIND_USER_FOUND;
 }
 
 enum sigframe_kind {
@@ -464,8 +522,7 @@ decode_sigreturn(const struct unwind_user_state *state, unsigned long addr,
 	read_code(addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN);
 	restore_breakpoints(addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN);
 
-	/* f3 0f 1e fa is endbr64, f3 0f 1e fb is endbr32. */
-	if (get_unaligned_le32(p) == (is_64bit ? 0xfa1e0ff3 : 0xfb1e0ff3))
+	if (at_endbr(p))
 		p += 4;
 
 	if (!is_64bit && *p == 0x58) {

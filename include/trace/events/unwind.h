@@ -20,7 +20,9 @@
 			 { UNWIND_USER_CORRUPT,		"corrupt" },	\
 			 { UNWIND_USER_UNKNOWN,		"unknown" },	\
 			 { UNWIND_USER_NO_CODE,		"no code" },	\
+			 { UNWIND_USER_CHANGING,	"changing" },	\
 			 { UNWIND_USER_NO_FRAME,	"no frame" },	\
+			 { UNWIND_USER_NO_FP,		"no frame pointer" },	\
 			 { UNWIND_USER_KILLED,		"killed" })
 #endif
 
@@ -30,14 +32,15 @@ TRACE_DEFINE_ENUM(UNWIND_USER_FAULT);
 TRACE_DEFINE_ENUM(UNWIND_USER_CORRUPT);
 TRACE_DEFINE_ENUM(UNWIND_USER_UNKNOWN);
 TRACE_DEFINE_ENUM(UNWIND_USER_NO_CODE);
+TRACE_DEFINE_ENUM(UNWIND_USER_CHANGING);
 TRACE_DEFINE_ENUM(UNWIND_USER_NO_FRAME);
+TRACE_DEFINE_ENUM(UNWIND_USER_NO_FP);
 TRACE_DEFINE_ENUM(UNWIND_USER_KILLED);
 
 /*
- * The SFrame table for a range of code, or the lack of it: "found" by the
- * kernel, "added" by prctl(), "copied" by fork(), or the reason why there is
- * none. Also what became of it: "unmapped", "removed", "replaced", "evicted", or
- * "retried" if it could not be read a second ago.
+ * The SFrame table for a range of code, or the lack of it: "found" by the kernel, "added"
+ * or "removed" by prctl(), or the reason why there is none, or why one that was there is
+ * not used any more.
  */
 TRACE_EVENT(unwind_sframe_section,
 
@@ -137,8 +140,7 @@ TRACE_EVENT(unwind_table,
 );
 
 /*
- * A table was "attached" to a file, or "detached" from it. The inode is 0 for a
- * vDSO and for memory of a process.
+ * A table was "attached" to a file, or "detached" from it. The inode is 0 for a vDSO.
  */
 TRACE_EVENT(unwind_table_file,
 

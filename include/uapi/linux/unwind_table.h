@@ -43,23 +43,18 @@
 /* The last number of 16 bits is that of a rule of the kernel's own. */
 #define UNWIND_TABLE_MAX_RULES		((1 << 16) - 1)
 
-/*
- * The file has no SFrame table (no program header PT_GNU_SFRAME). The kernel does not
- * read its ELF headers to look for one as long as this table applies.
- */
-#define UNWIND_TABLE_NO_SFRAME		0x1
-
 /**
  * struct unwind_table_header - What a table begins with
  * @magic:	UNWIND_TABLE_MAGIC
  * @version:	UNWIND_TABLE_VERSION
  * @machine:	EM_X86_64, see linux/elf-em.h
  * @word_size:	Bytes of a word on the stack: 8
- * @flags:	0 or UNWIND_TABLE_NO_SFRAME
+ * @flags:	0
  * @nr_runs:	Number of runs, at most UNWIND_TABLE_MAX_RUNS
  * @nr_pages:	Number of pages in all runs, at most UNWIND_TABLE_MAX_PAGES
  * @nr_rows:	Number of rows, at most UNWIND_TABLE_MAX_ROWS
  * @nr_rules:	Number of rules, at most UNWIND_TABLE_MAX_RULES
+ * @reserved:	0
  */
 struct unwind_table_header {
 	__u32	magic;
@@ -71,6 +66,7 @@ struct unwind_table_header {
 	__u32	nr_pages;
 	__u32	nr_rows;
 	__u32	nr_rules;
+	__u32	reserved[4];
 };
 
 /**
@@ -98,7 +94,7 @@ struct unwind_table_row {
 
 /**
  * enum unwind_table_where - Where a value of the calling frame is
- * @UNWIND_TABLE_NONE:		There is no such value
+ * @UNWIND_TABLE_NONE:		There is no such value, or nothing is known of it
  * @UNWIND_TABLE_SAME:		It is still in its register
  * @UNWIND_TABLE_REG:		It is register + offset
  * @UNWIND_TABLE_REG_DEREF:	It is in memory at register + offset
@@ -162,11 +158,13 @@ enum unwind_table_kind {
  * @flags:	UNWIND_TABLE_SIGNAL, UNWIND_TABLE_NEW_THREAD
  * @reserved:	0
  * @cfa_add:	If @cfa is UNWIND_TABLE_REG_DEREF: what to add to the value read
- * @cfa:	Canonical frame address, which is the caller's SP:
- *		UNWIND_TABLE_REG or UNWIND_TABLE_REG_DEREF
+ * @cfa:	Canonical frame address, which is the caller's SP: UNWIND_TABLE_REG; or
+ *		UNWIND_TABLE_REG_DEREF, which may lead to another stack, as where code
+ *		switches stacks. A walk follows a few of those to lower addresses
  * @ra:		Return address: UNWIND_TABLE_REG, UNWIND_TABLE_REG_DEREF or
  *		UNWIND_TABLE_CFA_DEREF
- * @fp:		Caller's frame pointer: anything but UNWIND_TABLE_NONE
+ * @fp:		Caller's frame pointer. If it is UNWIND_TABLE_NONE, the walk goes on until
+ *		a rule needs the frame pointer, and ends there
  *
  * If @kind is not UNWIND_TABLE_CALLER, all other fields are 0. Ordinary rules cost
  * least: @cfa is SP or FP + offset, @ra is at CFA - 8, and @fp is still in its
@@ -208,12 +206,6 @@ struct unwind_table_make {
  * @table:	What UNWIND_TABLE_MAKE returned
  * @pidfd:	A process, or one of its threads
  * @address:	Address in that process
- * @len:	0: the table is for the file that is mapped at @address, or for the
- *		vDSO, in all processes. Otherwise it is for this many bytes of
- *		anonymous memory from @address on, in this process, until they are
- *		unmapped
- * @offset:	If @len is not 0: the offset that the byte at @address has in the
- *		table. Otherwise 0
  * @file_size:	Size of the file in bytes
  * @mtime_sec:	Its time of modification, taken before the file was read
  * @mtime_nsec:	Nanoseconds of that
@@ -223,8 +215,9 @@ struct unwind_table_make {
  * @ino:	Number of its inode, as above
  * @ino_generation: As above
  *
- * @file_size to @ino_generation say which file was read, and are all 0 if there is
- * none. It has to be the file that is mapped at @address.
+ * The table is for the file that is mapped at @address, or for the vDSO, in all
+ * processes. @file_size to @ino_generation say which file was read, and are all 0 for
+ * the vDSO.
  */
 struct unwind_table_attach {
 	__u32	size;
@@ -232,8 +225,6 @@ struct unwind_table_attach {
 	__u32	table;
 	__s32	pidfd;
 	__u64	address;
-	__u64	len;
-	__u64	offset;
 	__u64	file_size;
 	__s64	mtime_sec;
 	__u32	mtime_nsec;
@@ -244,15 +235,29 @@ struct unwind_table_attach {
 	__u64	ino_generation;
 };
 
-#define UNWIND_TABLE_ATTACH_SIZE_VER0	88
+#define UNWIND_TABLE_ATTACH_SIZE_VER0	72
+
+/**
+ * struct unwind_table_query - Argument of UNWIND_TABLE_QUERY
+ * @size:	Bytes of this structure
+ * @pidfd:	A process, or one of its threads
+ * @address:	Address in that process
+ */
+struct unwind_table_query {
+	__u32	size;
+	__s32	pidfd;
+	__u64	address;
+};
+
+#define UNWIND_TABLE_QUERY_SIZE_VER0	16
 
 #define UNWIND_TABLE_IOC		0xB9
 
 /*
- * All three commands fail with EPERM if the process that opened the descriptor had
- * no CAP_PERFMON; UNWIND_TABLE_ATTACH also if the caller has none. The size that counts
- * is the one in the structure itself, not the one in the number of the command; later
- * kernels may know more fields.
+ * All commands fail with EPERM if the process that opened the descriptor had no
+ * CAP_PERFMON; UNWIND_TABLE_ATTACH and UNWIND_TABLE_QUERY also if the caller has none. The
+ * size that counts is the one in the structure itself, not the one in the number of the
+ * command; later kernels may know more fields.
  */
 
 /*
@@ -273,10 +278,9 @@ struct unwind_table_attach {
 #define UNWIND_TABLE_MAKE		_IOW(UNWIND_TABLE_IOC, 0, struct unwind_table_make)
 
 /*
- * Use a table for a file, for the vDSO, or for some memory. Returns 0, or:
+ * Use a table for a file, or for the vDSO. Returns 0, or:
  *
- *	EINVAL	a field has no meaning; or @len is not 0 and not all of that range is
- *		executable anonymous memory
+ *	EINVAL	a field has no meaning
  *	E2BIG	the argument has fields that this kernel does not know and that are
  *		not 0
  *	ENOENT	no such table
@@ -290,16 +294,13 @@ struct unwind_table_attach {
  *	ETXTBSY	the file is open for writing, or was changed so recently that another
  *		change would leave its time of modification as it is; or the mapping
  *		is private and can be written
- *	EEXIST	this descriptor has already attached a table to this file or
- *		memory; or some of the memory has a table that the program added
- *		by prctl(), or one that was attached to another range or with
- *		another @offset
+ *	EEXIST	this descriptor has already attached a table to this file
  *	EACCES	the caller may not look into the process, which takes ptrace access for
  *		reading unless it is its own
  *	ENOMEM	no memory
  *	EINTR	the caller was killed
- *	ENOSPC	the descriptor has as many attachments, or the process as many ranges
- *		with tables, as it may have
+ *	ENOSPC	the descriptor has as many attachments as it may have, or as many
+ *		files as possible have tables
  */
 #define UNWIND_TABLE_ATTACH		_IOW(UNWIND_TABLE_IOC, 1, struct unwind_table_attach)
 
@@ -310,5 +311,13 @@ struct unwind_table_attach {
  *	ENOENT	no such table
  */
 #define UNWIND_TABLE_DROP		_IO(UNWIND_TABLE_IOC, 2)
+
+/*
+ * Is there a table for the file, or the vDSO, that is mapped at an address? Returns 1 if
+ * there is one, whoever made it; 0 if there is none; or as UNWIND_TABLE_ATTACH does:
+ * EINVAL, E2BIG, ESRCH, EBADF, EFAULT, ENOEXEC, ETXTBSY (the mapping is private and can be
+ * written), EACCES, EINTR.
+ */
+#define UNWIND_TABLE_QUERY		_IOW(UNWIND_TABLE_IOC, 3, struct unwind_table_query)
 
 #endif /* _UAPI_LINUX_UNWIND_TABLE_H */

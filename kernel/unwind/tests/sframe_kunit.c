@@ -7,13 +7,17 @@
 
 #include <kunit/test.h>
 #include <linux/limits.h>
+#include <linux/mman.h>
 #include <linux/module.h>
 #include <linux/string.h>
+#include <linux/uaccess.h>
 
 #include "../sframe.h"
 #include "sframe_build.h"
 
-#define TABLE		0x7f0000100000ULL
+/* User memory. A table ends where it does, so reading past the table is a fault. */
+#define MEM_LEN		0x40000
+#define MEM_END		0x7f0000200000ULL
 #define TEXT_BEFORE	0x7f0000001000ULL
 #define TEXT_BEHIND	0x7f0000801000ULL
 #define TEXT_LEN	0x80000
@@ -23,10 +27,11 @@
 #define WORDS(n)	((n) << 1)
 
 struct table {
+	struct kunit		*test;
 	struct sframe_build	b;
 	struct sframe_section	sec;
-	struct sframe_buf	buf;
 	u32			len;
+	s32			room;	/* bytes after the table; < 0: that it lacks */
 	u64			text;
 };
 
@@ -61,12 +66,19 @@ static struct table *new_table(struct kunit *test)
 	struct table *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, t);
+	KUNIT_ASSERT_EQ(test, MEM_END - MEM_LEN,
+			kunit_vm_mmap(test, NULL, MEM_END - MEM_LEN, MEM_LEN,
+				      PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS |
+				      MAP_FIXED_NOREPLACE, 0));
+	t->test = test;
 	return t;
 }
 
 static void start(struct table *t, u8 version, bool pcrel, u64 text)
 {
-	sframe_build_init(&t->b, version, pcrel, TABLE);
+	sframe_build_init(&t->b, version, pcrel, 0);
+	t->room = 0;
 	t->text = text;
 }
 
@@ -78,27 +90,36 @@ static void start_v3(struct table *t)
 
 static enum sframe_status open_bytes(struct table *t, u32 len)
 {
-	t->buf = (struct sframe_buf) { t->b.mem, TABLE, len };
+	KUNIT_ASSERT_EQ(t->test, 0, copy_to_user((void __user *)t->b.addr, t->b.mem,
+						 t->len + t->room));
 	t->sec = (struct sframe_section) {
-		.start		= TABLE,
-		.end		= TABLE + len,
+		.start		= t->b.addr,
+		.end		= t->b.addr + len,
 		.text_start	= t->text,
 		.text_end	= t->text + TEXT_LEN,
 	};
-	return sframe_open_buf(&t->sec, &t->buf);
+	return sframe_open(&t->sec);
 }
 
 static enum sframe_status finish(struct table *t)
 {
+	/* The address follows from the length, and starts of functions from that. */
 	t->len = sframe_build_finish(&t->b);
+	t->b.addr = MEM_END - t->room - t->len;
+	sframe_build_finish(&t->b);
 	return open_bytes(t, t->len);
 }
 
 static enum sframe_status find(struct table *t, u64 ip, struct unwind_rule *rule)
 {
+	enum sframe_status status;
+
 	/* All of it has to be set. */
 	memset(rule, 1, sizeof(*rule));
-	return sframe_find_buf(&t->sec, ip, rule, &t->buf);
+	status = sframe_find(&t->sec, ip, rule);
+	if (status == SFRAME_OK)
+		unwind_rule_unpack(rule);
+	return status;
 }
 
 static enum sframe_status status_at(struct table *t, u64 ip)
@@ -215,7 +236,7 @@ static void address_outside_the_code_is_not_looked_up(struct kunit *test)
 		expect(test, t, l->text, 7, 8, 0);
 		expect(test, t, l->text + TEXT_LEN - 1, 7, 8, 0);
 		expect_none(test, t, l->text + TEXT_LEN);
-		expect_none(test, t, TABLE);
+		expect_none(test, t, t->sec.start);
 		expect_none(test, t, U64_MAX);
 	}
 }
@@ -254,7 +275,7 @@ static void text_beyond_four_gigabytes_is_found_in_v3(struct kunit *test)
 
 	for (sign = -1; sign <= 1; sign += 2) {
 		for (pcrel = 0; pcrel <= 1; pcrel++) {
-			start(t, 3, pcrel, TABLE + sign * 0x7123456000LL);
+			start(t, 3, pcrel, MEM_END + sign * 0x7123456000LL);
 			add_framed(t, t->text, 0x40);
 			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
 			expect(test, t, t->text, 7, 8, 0);
@@ -681,15 +702,18 @@ static void memory_of_the_table_is_checked(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, open_bytes(t, SFRAME_BUILD_HEADER - 1),
 			SFRAME_BAD_BOUNDS);
 
-	t->sec.end = TABLE - 1;
-	KUNIT_EXPECT_EQ(test, sframe_open_buf(&t->sec, &t->buf),
-			SFRAME_BAD_BOUNDS);
+	t->sec.end = t->sec.start - 1;
+	KUNIT_EXPECT_EQ(test, sframe_open(&t->sec), SFRAME_BAD_BOUNDS);
 	/* Nothing can be read there. */
 	t->sec.start = 0;
 	t->sec.end = U64_MAX;
-	KUNIT_EXPECT_EQ(test, sframe_open_buf(&t->sec, &t->buf), SFRAME_FAULT);
+	KUNIT_EXPECT_EQ(test, sframe_open(&t->sec), SFRAME_FAULT);
 	t->sec.start = U64_MAX - 100;
-	KUNIT_EXPECT_EQ(test, sframe_open_buf(&t->sec, &t->buf), SFRAME_FAULT);
+	KUNIT_EXPECT_EQ(test, sframe_open(&t->sec), SFRAME_FAULT);
+	/* And this is not memory of user space. */
+	t->sec.start = (unsigned long)t->b.mem;
+	t->sec.end = t->sec.start + t->len;
+	KUNIT_EXPECT_EQ(test, sframe_open(&t->sec), SFRAME_FAULT);
 }
 
 static void index_and_rows_must_fit(struct kunit *test)
@@ -756,6 +780,7 @@ static void bytes_after_the_table_are_tolerated(struct kunit *test)
 	while (next_layout(&l)) {
 		start(t, l->version, l->pcrel, l->text);
 		add_framed(t, l->text, 0x40);
+		t->room = 0x100;
 		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
 		memset(t->b.mem + t->len, 0xff, 0x100);
 		KUNIT_EXPECT_EQ(test, open_bytes(t, t->len + 0x100), SFRAME_OK);
@@ -844,7 +869,10 @@ static void rows_outside_the_rows_are_bad(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, open_bytes(t, t->len), SFRAME_OK);
 			KUNIT_EXPECT_EQ_MSG(test, status_at(t, l->text),
 					    SFRAME_BAD_FUNC_ROWS, "cut %u", cut);
-			t->buf.len -= len - cut;
+		}
+		for (cut = 0; cut < len; cut++) {
+			t->b.rows_len = cut;
+			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
 			KUNIT_EXPECT_EQ_MSG(test, status_at(t, l->text),
 					    SFRAME_BAD_FUNC_ROWS, "end %u", cut);
 		}
@@ -985,6 +1013,25 @@ static void index_out_of_order_is_bad_where_it_matters(struct kunit *test)
 	}
 }
 
+/* All functions start after the address, so there is nothing but their order to see. */
+static void index_of_any_length_that_is_reversed_is_bad(struct kunit *test)
+{
+	struct table *t = new_table(test);
+	const struct layout *l = NULL;
+	unsigned int n, i;
+
+	while (next_layout(&l)) {
+		for (n = 2; n <= 20; n++) {
+			start(t, l->version, l->pcrel, l->text);
+			for (i = 0; i < n; i++)
+				add_plain(t, l->text + 0x10 * (n - i), 0x10);
+			KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
+			KUNIT_EXPECT_EQ_MSG(test, status_at(t, l->text),
+					    SFRAME_BAD_ORDER, "%u functions", n);
+		}
+	}
+}
+
 static void function_that_starts_outside_the_code_is_bad(struct kunit *test)
 {
 	struct table *t = new_table(test);
@@ -1063,15 +1110,18 @@ static void unreadable_bytes_make_no_table_bad(struct kunit *test)
 		add_framed(t, l->text + 0x50, 0x40);
 		KUNIT_EXPECT_EQ(test, finish(t), SFRAME_OK);
 		for (len = 0; len < t->len; len++) {
-			t->buf.len = len;
+			/* The end of the table is where there is no memory. */
+			t->room = len - t->len;
+			status = finish(t);
+			KUNIT_EXPECT_EQ(test, status, len < SFRAME_BUILD_HEADER ?
+					SFRAME_FAULT : SFRAME_OK);
+			if (status != SFRAME_OK)
+				continue;
 			for (ip = l->text; ip < l->text + 0x90; ip++) {
 				status = status_at(t, ip);
 				KUNIT_EXPECT_TRUE(test, status == SFRAME_OK ||
 						  status == SFRAME_FAULT);
 			}
-			status = sframe_open_buf(&t->sec, &t->buf);
-			KUNIT_EXPECT_EQ(test, status, len < SFRAME_BUILD_HEADER ?
-					SFRAME_FAULT : SFRAME_OK);
 		}
 	}
 }
@@ -1382,6 +1432,7 @@ static struct kunit_case unwind_sframe_cases[] = {
 	KUNIT_CASE(undefined_width_of_row_starts_is_bad),
 	KUNIT_CASE(rows_out_of_order_are_bad),
 	KUNIT_CASE(index_out_of_order_is_bad_where_it_matters),
+	KUNIT_CASE(index_of_any_length_that_is_reversed_is_bad),
 	KUNIT_CASE(function_that_starts_outside_the_code_is_bad),
 	KUNIT_CASE(starts_that_wrap_around_do_not_match),
 	KUNIT_CASE(rows_beyond_the_limit_are_too_many),

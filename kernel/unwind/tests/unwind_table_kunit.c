@@ -344,10 +344,26 @@ static void unknown_flag_of_the_header_is_refused(struct kunit *test)
 	struct parts *p = test->priv;
 
 	start_plain(p);
-	p->header.flags = UNWIND_TABLE_NO_SFRAME << 1;
+	p->header.flags = 1;
 	expect_refused(test, p, "flags of the header");
-	p->header.flags = 1U << 31 | UNWIND_TABLE_NO_SFRAME;
+	p->header.flags = 1U << 31;
 	expect_refused(test, p, "flags of the header");
+}
+
+static void reserved_fields_of_the_header_are_refused(struct kunit *test)
+{
+	struct parts *p = test->priv;
+	unsigned int i;
+
+	start_plain(p);
+	for (i = 0; i < ARRAY_SIZE(p->header.reserved); i++) {
+		p->header.reserved[i] = 1;
+		expect_refused(test, p, "reserved fields of the header");
+		p->header.reserved[i] = 1U << 31;
+		expect_refused(test, p, "reserved fields of the header");
+		p->header.reserved[i] = 0;
+	}
+	KUNIT_EXPECT_EQ(test, make(p), 0);
 }
 
 static void number_of_runs_is_limited(struct kunit *test)
@@ -636,6 +652,9 @@ static void fields_that_make_no_sense_are_refused(struct kunit *test)
 		{ CALLER(CFA_SP, RA_SLOT, LOC(CFA, 1, -16)), "frame pointer of a rule" },
 		{ CALLER(CFA_SP, RA_SLOT, LOC(SAME, 0, 8)), "frame pointer of a rule" },
 		{ CALLER(CFA_SP, RA_SLOT, LOC(SAME, 6, 0)), "frame pointer of a rule" },
+		{ CALLER(CFA_SP, RA_SLOT, LOC(NONE, 0, 8)), "frame pointer of a rule" },
+		{ CALLER(CFA_SP, RA_SLOT, LOC(NONE, 6, 0)), "frame pointer of a rule" },
+		{ CALLER(CFA_SP, RA_SLOT, BAD(NONE, 0, 0)), "frame pointer of a rule" },
 	};
 
 	expect_bad_rules(test, bad, ARRAY_SIZE(bad));
@@ -650,9 +669,10 @@ static void each_value_has_its_own_places(struct kunit *test)
 	static const bool ra[] = { [UNWIND_TABLE_REG] = true,
 		[UNWIND_TABLE_REG_DEREF] = true, [UNWIND_TABLE_CFA_DEREF] = true,
 		[UNWIND_TABLE_CFA_DEREF + 1] = false };
-	static const bool fp[] = { [UNWIND_TABLE_SAME] = true, [UNWIND_TABLE_REG] = true,
-		[UNWIND_TABLE_REG_DEREF] = true, [UNWIND_TABLE_CFA] = true,
-		[UNWIND_TABLE_CFA_DEREF] = true, [UNWIND_TABLE_CFA_DEREF + 1] = false };
+	static const bool fp[] = { [UNWIND_TABLE_NONE] = true, [UNWIND_TABLE_SAME] = true,
+		[UNWIND_TABLE_REG] = true, [UNWIND_TABLE_REG_DEREF] = true,
+		[UNWIND_TABLE_CFA] = true, [UNWIND_TABLE_CFA_DEREF] = true,
+		[UNWIND_TABLE_CFA_DEREF + 1] = false };
 	struct parts *p = test->priv;
 	unsigned int where;
 
@@ -1043,6 +1063,10 @@ static void other_rules_are_long(struct kunit *test)
 		CALLER(CFA_SP, RA_SLOT, LOC(REG, 3, 0)),
 		CALLER(CFA_SP, RA_SLOT, LOC(REG, FP, -8)),
 		CALLER(CFA_SP, RA_SLOT, LOC(REG_DEREF, FP, 0)),
+		/* It is not known: no word says so. */
+		CALLER(CFA_SP, RA_SLOT, LOC(NONE, 0, 0)),
+		CALLER(LOC(REG, FP, 16), RA_SLOT, LOC(NONE, 0, 0)),
+		CALLER(LOC(REG_DEREF, SP, 0), RA_SLOT, LOC(NONE, 0, 0), .cfa_add = 8),
 		CALLER(CFA_SP, RA_SLOT, FP_SAME, .flags = UNWIND_TABLE_SIGNAL),
 		CALLER(CFA_SP, RA_SLOT, FP_SAME, .flags = UNWIND_TABLE_NEW_THREAD),
 		CALLER(CFA_SP, RA_SLOT, FP_SAME,
@@ -1165,6 +1189,7 @@ static struct kunit_case unwind_table_cases[] = {
 	KUNIT_CASE(other_version_is_refused),
 	KUNIT_CASE(other_machine_is_refused),
 	KUNIT_CASE(unknown_flag_of_the_header_is_refused),
+	KUNIT_CASE(reserved_fields_of_the_header_are_refused),
 	KUNIT_CASE(number_of_runs_is_limited),
 	KUNIT_CASE(other_numbers_are_limited),
 	KUNIT_CASE(table_without_rows_or_rules_is_taken),

@@ -132,3 +132,9 @@ _start:
 	.cfi_escape 0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3a, 0x2a, 0x33, 0x24, 0x22
 	.fill	16, 1, 0x90
 	.cfi_endproc
+
+	/* FP in a register that no rule has */
+	.cfi_startproc
+	.cfi_register rbp, xmm0
+	.fill	16, 1, 0x90
+	.cfi_endproc

@@ -645,9 +645,9 @@ static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
 
 	if (start == end || ut_rows_add_recent(rows, start, end, key, &err))
 		return err;
-	if (machine->realigned && is_stale(state))
-		return ut_rows_add_unknown(rows, start, end, UNWIND_TABLE_R_REGISTER);
 	reason = ut_rule_of(state, cie->signal, &context, &rule);
+	if (machine->realigned && is_stale(state))
+		rule.fp = (struct unwind_table_loc){ .where = UNWIND_TABLE_NONE };
 	if (context.ip_mask && context.ip_mask < SPREAD && end - start <= MAX_SPREAD)
 		return add_spread(cie, start, end, addr, state, rows);
 	if (context.ip_mask)

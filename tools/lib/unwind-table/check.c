@@ -18,8 +18,11 @@ static const char *check_header(const struct unwind_table_header *header)
 		return "machine";
 	if (header->word_size != 8)
 		return "word size";
-	if (header->flags & ~UNWIND_TABLE_NO_SFRAME)
+	if (header->flags)
 		return "flags of the header";
+	if (header->reserved[0] || header->reserved[1] || header->reserved[2] ||
+	    header->reserved[3])
+		return "reserved field of the header";
 	if (header->nr_runs > UNWIND_TABLE_MAX_RUNS)
 		return "too many runs";
 	if (header->nr_pages > UNWIND_TABLE_MAX_PAGES)
@@ -143,8 +146,6 @@ static const char *check_caller(const struct unwind_table_rule *rule)
 	    rule->ra.where != UNWIND_TABLE_REG_DEREF &&
 	    rule->ra.where != UNWIND_TABLE_CFA_DEREF)
 		return "return address at such a place";
-	if (rule->fp.where == UNWIND_TABLE_NONE)
-		return "no frame pointer";
 	return NULL;
 }
 

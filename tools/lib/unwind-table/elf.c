@@ -21,10 +21,6 @@
 #define MAX_NOTES	(1 << 16)
 #define MAX_CFI		(1ULL << 27)
 
-#ifndef PT_GNU_SFRAME
-#define PT_GNU_SFRAME	0x6474e554
-#endif
-
 static bool read_file(int fd, __u64 pos, __u8 *to, size_t len)
 {
 	while (len) {
@@ -553,8 +549,6 @@ int ut_elf_open(struct ut_elf *elf, const struct ut_source *src)
 	for (i = 0; i < ehdr.e_phnum; i++) {
 		if (phdrs[i].p_type == PT_NOTE && has_go_note(elf, &phdrs[i]))
 			elf->is_go = true;
-		if (phdrs[i].p_type == PT_GNU_SFRAME)
-			elf->has_sframe = true;
 		if (phdrs[i].p_type == PT_DYNAMIC) {
 			elf->dynamic = phdrs[i].p_vaddr;
 			elf->dynamic_len = phdrs[i].p_filesz;

@@ -440,24 +440,25 @@ static enum unwind_table_reason ra_of(const struct ut_state *state,
 	return reason;
 }
 
-static enum unwind_table_reason fp_of(const struct ut_state *state,
-				      struct ut_context *context,
-				      struct unwind_table_rule *rule)
+static struct unwind_table_loc fp_of(const struct ut_state *state,
+				     struct ut_context *context)
 {
-	enum unwind_table_reason reason;
+	const struct unwind_table_loc none = { .where = UNWIND_TABLE_NONE };
+	const struct unwind_table_loc same = { .where = UNWIND_TABLE_SAME };
+	struct unwind_table_loc fp = none;
 
 	/*
 	 * CFI that says nothing about FP means that the function has not touched
 	 * it. CFI that says that FP is lost means that it has: a caller that needs
 	 * FP would be looked for in the wrong place.
 	 */
-	rule->fp.where = UNWIND_TABLE_SAME;
 	if (state->fp.how == UT_UNSPECIFIED || state->fp.how == UT_SAME)
-		return UT_NO_REASON;
-	reason = place_of(&state->fp, context, &rule->fp);
-	if (rule->fp.where == UNWIND_TABLE_REG && rule->fp.reg == UT_REG_FP && !rule->fp.off)
-		rule->fp = (struct unwind_table_loc){ .where = UNWIND_TABLE_SAME };
-	return reason;
+		return same;
+	if (place_of(&state->fp, context, &fp) != UT_NO_REASON)
+		return none;
+	if (fp.where == UNWIND_TABLE_REG && fp.reg == UT_REG_FP && !fp.off)
+		return same;
+	return fp;
 }
 
 enum unwind_table_reason ut_rule_of(const struct ut_state *state, bool signal,
@@ -480,7 +481,6 @@ enum unwind_table_reason ut_rule_of(const struct ut_state *state, bool signal,
 		reason = UNWIND_TABLE_R_SP;
 	if (reason == UT_NO_REASON)
 		reason = ra_of(state, context, rule);
-	if (reason == UT_NO_REASON)
-		reason = fp_of(state, context, rule);
+	rule->fp = fp_of(state, context);
 	return reason;
 }

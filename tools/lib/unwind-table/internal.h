@@ -15,7 +15,7 @@
  *
  * An error that concerns a file as a whole is a negative errno. What is wrong with a
  * piece of it is a reason (enum unwind_table_reason), and the code of that piece is
- * unknown.
+ * unknown, or only the FP of its caller.
  */
 
 #include <linux/types.h>
@@ -83,7 +83,6 @@ struct ut_elf {
 	unsigned int		nr_segments;
 	unsigned int		nr_code;
 	bool			is_go;
-	bool			has_sframe;
 	bool			asked_for_v8;
 	bool			has_v8;
 	/* PT_DYNAMIC, for names of symbols */

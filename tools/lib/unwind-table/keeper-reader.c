@@ -40,7 +40,6 @@
 
 #include "keeper-reader.h"
 #include "reader-paths.h"
-#include "trampolines.h"
 #include "unwind-table.h"
 
 /* How the reader ends when the file that it reads was cut off */
@@ -50,8 +49,6 @@
 #define DEVICE		4
 /* A file that changes while it is read is read this many times. */
 #define READ_ATTEMPTS	2
-/* At most this many pages without trampolines are looked at in a mapping. */
-#define MAX_OTHER_PAGES	1024
 
 /* In the reader: itself */
 static int own_pidfd;
@@ -763,143 +760,6 @@ static int make_vdso(struct reader_page *page)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Anonymous memory							      */
-
-/* The table for trampolines of some kind, which all processes share */
-static int table_of_kind(struct reader_page *page, int kind)
-{
-	struct unwind_table *table;
-	__u64 start = cpu_ns();
-	int number;
-
-	if (page->trampolines[kind])
-		return page->trampolines[kind];
-	number = trampoline_table(kind, &table);
-	page->build_ns += cpu_ns() - start;
-	if (number)
-		return number;
-	number = hand_over(page, table);
-	unwind_table_free(table);
-	if (number < 0)
-		return number;
-	page->trampolines[kind] = number;
-	page->nr_tables++;
-	page->tables_bytes += page->bytes;
-	page->room -= page->bytes;
-	return number;
-}
-
-/*
- * Trampolines that begin at an address. -ENODATA: it is something else. Between the
- * check and the attachment, the process could put other code there. But it could do
- * so later, too, and only its own stacks would be wrong.
- */
-static int see_to_arena(struct reader_page *page, int mem, int pidfd, __u64 address)
-{
-	struct unwind_table_attach arg = {
-		.size		= sizeof(arg),
-		.pidfd		= pidfd,
-		.address	= address,
-		.len		= TRAMPOLINE_ARENA,
-	};
-	static __u8 code[TRAMPOLINE_ARENA];
-	int kind, number;
-
-	if (pread(mem, code, TRAMPOLINE_BEGINNING, address) != TRAMPOLINE_BEGINNING ||
-	    !trampoline_begins(code) ||
-	    pread(mem, code, sizeof(code), address) != sizeof(code))
-		return -ENODATA;
-	kind = trampoline_kind(code);
-	if (kind < 0)
-		return -ENODATA;
-
-	number = table_of_kind(page, kind);
-	if (number < 0)
-		return number;
-	page->step = READER_BIND;
-	arg.table = number;
-	/* EEXIST: it has been seen before, or somebody else has seen to it. */
-	if (!ioctl(DEVICE, UNWIND_TABLE_ATTACH, &arg) || errno == EEXIST)
-		return 0;
-	/* EFAULT, EINVAL: it has been unmapped, or made something else. */
-	return errno == EFAULT || errno == EINVAL ? -ENODATA : -errno;
-}
-
-/*
- * Adjacent mappings with the same protection are one to the kernel: there may be
- * more than one arena, and other code before and between.
- */
-static int see_to_range(struct reader_page *page, int mem, int pidfd,
-			__u64 address, __u64 end)
-{
-	unsigned int others = 0;
-	int error, ret = -ENODATA;
-
-	while (end - address >= TRAMPOLINE_ARENA && others < MAX_OTHER_PAGES) {
-		error = see_to_arena(page, mem, pidfd, address);
-		if (error && error != -ENODATA)
-			return error;
-		if (error) {
-			address += UNWIND_TABLE_PAGE_SIZE;
-			others++;
-		} else {
-			address += TRAMPOLINE_ARENA;
-			ret = 0;
-		}
-	}
-	return ret;
-}
-
-/* Only what cannot be written any more: that is complete. */
-static int see_to_ranges(struct reader_page *page, int maps, int mem, int pidfd)
-{
-	__u64 flags = PROCMAP_QUERY_VMA_READABLE, address = page->address;
-	struct procmap_query found;
-	int error, ret = -ENODATA;
-
-	if (!page->address)
-		flags |= PROCMAP_QUERY_COVERING_OR_NEXT_VMA;
-	while (!query(maps, address, flags, &found, NULL, 0)) {
-		address = found.vma_end;
-		error = -ENODATA;
-		if (!found.inode && !(found.vma_flags & PROCMAP_QUERY_VMA_WRITABLE))
-			error = see_to_range(page, mem, pidfd, found.vma_start,
-					     found.vma_end);
-		if (!error)
-			ret = 0;
-		else if (error != -ENODATA)
-			return error;
-		if (page->address)
-			break;
-	}
-	return ret;
-}
-
-/* 0: there are trampolines, and they have tables; -ENODATA: there are none */
-static int see_to_memory(struct reader_page *page, int proc, int maps)
-{
-	int mem, pidfd, error;
-
-	snprintf(page->name, sizeof(page->name), "trampolines of process %d",
-		 page->pid);
-	mem = openat(proc, "mem", O_RDONLY | O_CLOEXEC);
-	/* Whoever may look at mappings need not be allowed to read memory. */
-	if (mem < 0)
-		return -ENODATA;
-	pidfd = syscall(SYS_pidfd_open, page->pid, 0);
-	error = pidfd < 0 ? -errno : 0;
-	/* If it has not ended, the number was its own all the time. */
-	if (!error && faccessat(proc, "maps", F_OK, 0))
-		error = -ESRCH;
-	if (!error)
-		error = see_to_ranges(page, maps, mem, pidfd);
-	if (pidfd >= 0)
-		close(pidfd);
-	close(mem);
-	return error;
-}
-
-/* ------------------------------------------------------------------------ */
 /* The reader								      */
 
 static int answer_about_path(struct reader_page *page)
@@ -940,8 +800,6 @@ static int answer(struct reader_page *page)
 			error = maps;
 		else if (page->question == READER_MAKE)
 			error = make_table(page, proc, maps);
-		else if (page->question == READER_MEMORY)
-			error = see_to_memory(page, proc, maps);
 		else
 			error = attach_again(page, proc, maps);
 		if (maps >= 0)

@@ -11,8 +11,6 @@
 #include <linux/types.h>
 #include <sys/types.h>
 
-#include "trampolines.h"
-
 /* A question that takes longer is given up, with the reader. */
 #define READER_SECONDS		10
 /* What is beyond is left out: a process has about 30, and wine some hundred. */
@@ -68,7 +66,6 @@ enum reader_question {
 	READER_MAKE,	/* Make a table for the file of a mapping, and attach it. */
 	READER_ATTACH,	/* Attach a table that is there already. */
 	READER_VDSO,	/* Make a table for the vDSO, and attach it. */
-	READER_MEMORY,	/* Attach tables to trampolines in anonymous memory. */
 	READER_NAMES,	/* What is in a directory? */
 	READER_TIME,	/* When has it been changed? */
 };
@@ -100,8 +97,6 @@ struct reader_page {
 	__u64 room;
 	/* The file may have a table already, under another device. */
 	bool probe;
-	/* For READER_MEMORY: tables by kind, 0 if there is none yet, which is then made */
-	__u32 trampolines[NR_TRAMPOLINES];
 	unsigned int nr_avoided;
 	struct avoided avoided[READER_MAX_AVOIDED];
 	char directory[READER_MAX_PATH];
@@ -115,9 +110,6 @@ struct reader_page {
 	__u32 new_table;
 	__u64 bytes;
 	__u64 rows;
-	/* Added up by READER_MEMORY: tables that were made, and their size */
-	unsigned int nr_tables;
-	__u64 tables_bytes;
 	__u64 build_ns;
 	/* Of all that the question took */
 	__u64 cpu_ns;

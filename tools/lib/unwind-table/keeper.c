@@ -51,8 +51,6 @@
 #define SWEEP_SECONDS	10
 /* After this many timeouts, this look at a process is given up. */
 #define MAX_HANGS	3
-/* Processes with trampolines that are remembered, by their number */
-#define NR_TRAMPOLINED	4096
 
 enum file_state {
 	FILE_TABLE,	/* It has the table @table. */
@@ -127,8 +125,6 @@ struct unwind_keeper {
 	bool too_many;
 	/* 1: has a table; negative: cannot have one */
 	int vdso;
-	/* Processes whose children have trampolines, too; some may have ended. */
-	pid_t trampolined[NR_TRAMPOLINED];
 };
 
 static time_t seconds(void)
@@ -231,10 +227,8 @@ static void avoid_what_hangs(struct unwind_keeper *keeper)
 	}
 	if (!last) {
 		complain(keeper,
-			 "process %d: its %s cannot be read within %d s, left alone for %d s",
-			 page->pid,
-			 page->question == READER_MEMORY ? "memory" : "mappings",
-			 READER_SECONDS, AVOID_SECONDS);
+			 "process %d: its mappings cannot be read within %d s, left alone for %d s",
+			 page->pid, READER_SECONDS, AVOID_SECONDS);
 		avoid(keeper, 0, page->pid);
 		return;
 	}
@@ -824,31 +818,6 @@ static int see_to_mappings(struct unwind_keeper *keeper, pid_t pid,
 	return address ? ret : 0;
 }
 
-/*
- * Trampolines in anonymous memory at an address, or if that is 0, anywhere in the
- * process. Their tables, few and small, stay until the keeper goes.
- */
-static int see_to_memory(struct unwind_keeper *keeper, pid_t pid, __u64 address)
-{
-	struct reader_page *page = keeper->reader.page;
-	int error;
-
-	do {
-		page->room = room(keeper);
-		/* It is not asked at all if the process is left alone. */
-		page->nr_tables = 0;
-		page->tables_bytes = 0;
-		error = ask(keeper, READER_MEMORY, pid, address);
-		keeper->stats.tables += page->nr_tables;
-		keeper->stats.bytes += page->tables_bytes;
-	} while (is_full(keeper, error) && drop_ahead(keeper, page->bytes));
-	if (!error)
-		keeper->trampolined[pid % NR_TRAMPOLINED] = pid;
-	else if (is_full(keeper, error) && page->step != READER_BIND)
-		complain_full(keeper, page->name);
-	return error;
-}
-
 typedef void (*visit_t)(struct unwind_keeper *keeper, pid_t pid);
 
 static int visit_processes(struct unwind_keeper *keeper, visit_t visit)
@@ -1273,34 +1242,14 @@ int unwind_keeper_path(struct unwind_keeper *keeper, const char *path)
 	return see_to(keeper, 0, &mapping);
 }
 
-int unwind_keeper_memory(struct unwind_keeper *keeper, pid_t pid, uint64_t address)
-{
-	if (has_no_number(pid) || pid == keeper->reader.pid)
-		return -ENODATA;
-	return see_to_memory(keeper, pid, address);
-}
-
-int unwind_keeper_fork(struct unwind_keeper *keeper, pid_t parent, pid_t child)
-{
-	if (has_no_number(parent) || has_no_number(child) ||
-	    keeper->trampolined[parent % NR_TRAMPOLINED] != parent)
-		return -ENODATA;
-	return see_to_memory(keeper, child, 0);
-}
-
 int unwind_keeper_process(struct unwind_keeper *keeper, pid_t pid)
 {
-	int error;
-
 	see_to_vdso(keeper);
 	if (has_no_number(pid))
 		return -ESRCH;
 	if (pid == keeper->reader.pid)
 		return 0;
-	error = see_to_mappings(keeper, pid, 0);
-	if (!error)
-		see_to_memory(keeper, pid, 0);
-	return error;
+	return see_to_mappings(keeper, pid, 0);
 }
 
 int unwind_keeper_all(struct unwind_keeper *keeper)

@@ -10,6 +10,7 @@ static const char * const reason_names[UNWIND_TABLE_NR_REASONS] = {
 	[UNWIND_TABLE_R_EXPRESSION]	= "DWARF expression",
 	[UNWIND_TABLE_R_REGISTER]	= "value without place",
 	[UNWIND_TABLE_R_SP]		= "SP is not the CFA",
+	[UNWIND_TABLE_R_FP]		= "all but the FP is known",
 	[UNWIND_TABLE_R_CFI]		= "unknown instruction or augmentation",
 	[UNWIND_TABLE_R_BAD]		= "bad CIE or FDE",
 	[UNWIND_TABLE_R_OVERLAP]	= "overlapping FDEs",
@@ -44,7 +45,7 @@ static void print_loc(const struct unwind_table_loc *loc, FILE *out)
 	case UNWIND_TABLE_CFA_DEREF:
 		break;
 	default:
-		fputs("none", out);
+		fputs("unknown", out);
 		return;
 	}
 	if (loc->where == UNWIND_TABLE_REG_DEREF || loc->where == UNWIND_TABLE_CFA_DEREF)

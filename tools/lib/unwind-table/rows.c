@@ -44,7 +44,7 @@ struct ut_rows {
 
 	__u64				end;		/* of what was added */
 	int				last;		/* its rule */
-	enum unwind_table_reason	reason;		/* why that is unknown */
+	enum unwind_table_reason	reason;		/* why that is unknown, or its FP */
 
 	/* Is added with what comes after it */
 	struct ut_gap			gap;
@@ -176,6 +176,7 @@ struct ut_rows *ut_rows_new(struct ut_elf *elf,
 		return NULL;
 	rows->elf = elf;
 	rows->stats = stats;
+	rows->reason = UT_NO_REASON;
 	*err = make_runs(rows);
 	if (!*err)
 		*err = grow_rules(rows);
@@ -287,16 +288,15 @@ static int add_index(struct ut_rows *rows, __u64 start, __u64 end, __u16 rule)
 	return 0;
 }
 
-static void count_unknown(struct ut_rows *rows, __u64 start, __u64 end,
-			  enum unwind_table_reason reason)
+static void count_reason(struct ut_rows *rows, __u64 start, __u64 end,
+			 enum unwind_table_reason reason)
 {
 	rows->stats->bytes[reason] += end - start;
-	if (rows->last != UT_RULE_UNKNOWN || rows->end != start ||
-	    rows->reason != reason)
+	if (rows->end != start || rows->reason != reason)
 		rows->stats->places[reason]++;
 }
 
-/* Code with the rule @index, which is not the unknown one if @reason is none */
+/* Code with the rule @index, of which @reason says why it is unknown or without FP */
 static int add(struct ut_rows *rows, __u64 start, __u64 end, int index,
 	       enum unwind_table_reason reason)
 {
@@ -313,9 +313,9 @@ static int add(struct ut_rows *rows, __u64 start, __u64 end, int index,
 			return err;
 	}
 
-	if (index == UT_RULE_UNKNOWN)
-		count_unknown(rows, start, end, reason);
-	else if (index != UT_RULE_NOT_COVERED)
+	if (reason != UT_NO_REASON)
+		count_reason(rows, start, end, reason);
+	if (index != UT_RULE_UNKNOWN && index != UT_RULE_NOT_COVERED)
 		rows->stats->covered_bytes += end - start;
 	err = add_index(rows, start, end, index);
 	rows->last = index;
@@ -326,6 +326,7 @@ static int add(struct ut_rows *rows, __u64 start, __u64 end, int index,
 int ut_rows_add(struct ut_rows *rows, __u64 start, __u64 end,
 		const struct unwind_table_rule *rule)
 {
+	enum unwind_table_reason reason = UT_NO_REASON;
 	int index;
 
 	if (start == end)
@@ -333,8 +334,11 @@ int ut_rows_add(struct ut_rows *rows, __u64 start, __u64 end,
 	index = index_of(rows, rule);
 	if (index < 0)
 		return index;
-	return add(rows, start, end, index,
-		   index == UT_RULE_UNKNOWN ? UNWIND_TABLE_R_FULL : UT_NO_REASON);
+	if (index == UT_RULE_UNKNOWN)
+		reason = UNWIND_TABLE_R_FULL;
+	else if (rule->kind == UNWIND_TABLE_CALLER && rule->fp.where == UNWIND_TABLE_NONE)
+		reason = UNWIND_TABLE_R_FP;
+	return add(rows, start, end, index, reason);
 }
 
 int ut_rows_add_unknown(struct ut_rows *rows, __u64 start, __u64 end,
@@ -431,9 +435,6 @@ int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len)
 		.version	= UNWIND_TABLE_VERSION,
 		.machine	= EM_X86_64,
 		.word_size	= 8,
-		/* A process may have changed the headers in its memory. */
-		.flags		= rows->elf->has_sframe || rows->elf->src.loaded ?
-				  0 : UNWIND_TABLE_NO_SFRAME,
 		.nr_runs	= rows->nr_runs,
 		.nr_pages	= rows->nr_pages,
 		.nr_rows	= rows->nr_rows,

@@ -74,20 +74,7 @@ int unwind_keeper_map(struct unwind_keeper *keeper, pid_t pid, uint64_t address)
  */
 int unwind_keeper_path(struct unwind_keeper *keeper, const char *path);
 
-/*
- * Give tables to the trampolines that are known in the executable anonymous memory at
- * @address of process @pid. 0 if there are some; -ENODATA if there are none.
- */
-int unwind_keeper_memory(struct unwind_keeper *keeper, pid_t pid, uint64_t address);
-
-/*
- * A process has forked: its child has the same memory, but no table for it. Cheap
- * if the parent is not known to have trampolines. Returns what unwind_keeper_memory()
- * does.
- */
-int unwind_keeper_fork(struct unwind_keeper *keeper, pid_t parent, pid_t child);
-
-/* Give tables to all executable mappings of @pid, memory and vDSO included. */
+/* Give tables to the files of all executable mappings of @pid, and to the vDSO. */
 int unwind_keeper_process(struct unwind_keeper *keeper, pid_t pid);
 
 /* ... of all processes */

@@ -20,12 +20,13 @@
 extern "C" {
 #endif
 
-/* Why some code has no rule, or not the one of .eh_frame */
+/* Why some code has no rule, or not all that .eh_frame says */
 enum unwind_table_reason {
 	UNWIND_TABLE_R_GAP,		/* no FDE has it */
 	UNWIND_TABLE_R_EXPRESSION,	/* expression of a form that a rule cannot say */
-	UNWIND_TABLE_R_REGISTER,	/* CFA, return address or FP in a register without place */
+	UNWIND_TABLE_R_REGISTER,	/* CFA or return address in a register without place */
 	UNWIND_TABLE_R_SP,		/* caller's SP is not the CFA */
+	UNWIND_TABLE_R_FP,		/* caller's FP is lost, or its place cannot be said */
 	UNWIND_TABLE_R_CFI,		/* instruction or augmentation that is not known */
 	UNWIND_TABLE_R_BAD,		/* CIE or FDE that contradicts itself or its section */
 	UNWIND_TABLE_R_OVERLAP,		/* other FDEs have it, too; the first counts */
@@ -35,7 +36,8 @@ enum unwind_table_reason {
 
 /*
  * What became of a file's code. @bytes and @places (stretches of them) without rule,
- * by reason; of overlapping FDEs, which have one, those that were described again.
+ * by reason; of overlapping FDEs, which have one, those that were described again; and
+ * those whose rule does not say where the caller's FP is.
  * FDEs that cannot be read are places without bytes: their code is a gap.
  */
 struct unwind_table_stats {

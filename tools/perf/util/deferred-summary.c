@@ -405,6 +405,10 @@ static const char *reason_text(u16 reason)
 		return "walked in place, by frame pointers only";
 	case PERF_RECORD_MISC_CALLCHAIN_KILLED:
 		return "the task was being killed";
+	case PERF_RECORD_MISC_CALLCHAIN_CHANGING:
+		return "another thread was changing the mappings";
+	case PERF_RECORD_MISC_CALLCHAIN_NO_FP:
+		return "the frame pointer is not known there";
 	default:
 		return "the kernel does not say why";
 	}

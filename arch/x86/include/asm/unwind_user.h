@@ -12,6 +12,7 @@ struct pt_regs;
 #include <linux/nmi.h>
 
 #include <asm/ptrace.h>
+#include <asm/vdso.h>
 
 /* The longest signal return trampoline: endbr64; mov $nr, %rax; syscall */
 #define ARCH_UNWIND_USER_SIGRETURN_LEN	(4 + 7 + 2)
@@ -53,11 +54,31 @@ static inline bool arch_unwind_user_compat_auxv(const struct mm_struct *mm)
 	return !test_bit(MM_CONTEXT_HAS_VSYSCALL, &mm->context.flags);
 }
 
+/*
+ * What the vDSO for 64-bit code is known by in all processes, if that is what is mapped;
+ * else NULL. A program can unmap it, and map something else there.
+ */
+static inline const void *arch_unwind_vdso_key(const struct vm_area_struct *vma)
+{
+	const struct vdso_image *image = vma->vm_mm->context.vdso_image;
+
+	return image == &vdso_image_64 && vma_is_vdso(vma) ? image : NULL;
+}
+
+/* The ELF file that it is */
+static inline const void *arch_unwind_vdso_data(const void *key)
+{
+	return ((const struct vdso_image *)key)->data;
+}
+
 bool arch_unwind_user_init(struct unwind_user_state *state,
 			   struct pt_regs *regs);
 enum unwind_user_status
 arch_unwind_user_topmost(const struct unwind_user_state *state,
 			 u64 *word);
+enum unwind_user_status
+arch_unwind_user_epilogue(const struct unwind_user_state *state,
+			  u64 *word);
 enum unwind_user_status
 arch_unwind_user_sigframe(struct unwind_user_state *state);
 

@@ -13,6 +13,7 @@
 
 struct kunit {
 	void	*memory;
+	void	*user;
 	bool	failed;
 };
 
@@ -35,6 +36,22 @@ static inline void *kunit_kzalloc(struct kunit *test, size_t size, int gfp)
 	(void)gfp;
 	test->memory = calloc(1, size);
 	return test->memory;
+}
+
+#define PROT_READ		0
+#define PROT_WRITE		0
+#define MAP_PRIVATE		0
+#define MAP_ANONYMOUS		0
+#define MAP_FIXED_NOREPLACE	0
+
+/* And one mapping, of a size of its own, so that ASan sees accesses after its end */
+static inline unsigned long
+kunit_vm_mmap(struct kunit *test, void *file, unsigned long addr, unsigned long len,
+	      unsigned long prot, unsigned long flags, unsigned long off)
+{
+	test->user = calloc(1, len);
+	user_memory = (struct user_memory) { test->user, addr, len };
+	return test->user ? addr : 0;
 }
 
 #define KUNIT_CHECK(test, op, a, b, fmt, ...) do {			\
@@ -61,6 +78,7 @@ static inline void *kunit_kzalloc(struct kunit *test, size_t size, int gfp)
 	if (!(p))							\
 		abort();						\
 } while (0)
+#define KUNIT_ASSERT_EQ(test, a, b)	KUNIT_ASSERT_NOT_NULL(test, (a) == (b))
 
 static inline int kunit_run(struct kunit_suite *suite)
 {
@@ -76,6 +94,7 @@ static inline int kunit_run(struct kunit_suite *suite)
 
 		c->run(&test);
 		free(test.memory);
+		free(test.user);
 		failed += test.failed;
 		printf("%sok %d %s\n", test.failed ? "not " : "", ++n, c->name);
 		fflush(stdout);

@@ -167,12 +167,48 @@ TEST_F(added, tables_whose_memory_overlaps_are_apart)
 	EXPECT_TRUE(is_without_table(&a->code));
 	EXPECT_TRUE(is_exact(&second.code));
 	ASSERT_EQ(0, area_add(a));
-	/* A page of both */
+	/* A page that neither needs */
 	ASSERT_EQ(0, munmap((void *)(a->table_end - PAGE), PAGE));
-	EXPECT_TRUE(is_without_table(&a->code));
+	EXPECT_TRUE(is_exact(&a->code));
+	EXPECT_TRUE(is_exact(&second.code));
+	EXPECT_EQ(0, remove_table(second.table));
+	EXPECT_TRUE(is_exact(&a->code));
 	EXPECT_TRUE(is_without_table(&second.code));
+}
+
+/* A copy of the area's table after it. Returns its address. */
+static unsigned long table_copy(struct area *a, unsigned int version, bool pcrel)
+{
+	unsigned long table = a->table + PAGE;
+	size_t len = code_table(&a->code, true, &build, version, pcrel, table);
+
+	memcpy((void *)table, build.mem, len);
+	return table;
+}
+
+TEST_F(added, table_takes_the_place_of_those_for_some_of_the_code)
+{
+	struct area *a = &self->area;
+	unsigned long copy = table_copy(a, variant->version, variant->pcrel);
+	unsigned long middle = a->code.stub[1];
+
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_TRUE(is_exact(&a->code));
+	/* The first one becomes garbage, which nobody asks any more. */
+	ASSERT_EQ(0, add_table(copy, a->table_end, a->text, a->text_end));
+	memset((void *)a->table, 0, PAGE);
+	EXPECT_TRUE(is_exact(&a->code));
 	EXPECT_EQ(-ENOENT, remove_table(a->table));
-	EXPECT_EQ(-ENOENT, remove_table(second.table));
+	EXPECT_TRUE(is_exact(&a->code));
+
+	/* For a byte of two that were there, which go as a whole */
+	ASSERT_EQ(0, add_table(copy, a->table_end, a->text, middle));
+	ASSERT_EQ(0, add_table(copy, a->table_end, middle, a->text_end));
+	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, add_table(copy, a->table_end, middle - 1, middle + 1));
+	EXPECT_TRUE(is_without_table(&a->code));
+	EXPECT_EQ(0, remove_table(copy));
+	EXPECT_EQ(-ENOENT, remove_table(copy));
 }
 
 TEST_F(added, unmapping_a_page_after_leaves_it)
@@ -306,17 +342,9 @@ TEST_F(added, table_that_turns_into_garbage_is_given_up)
 	EXPECT_TRUE(is_cut(&a->code));
 	memcpy(table, build.mem, PAGE);
 	EXPECT_TRUE(is_cut(&a->code));
-	/* It still counts as added. */
-	EXPECT_EQ(-EEXIST, area_add(a));
-	ASSERT_EQ(0, remove_table(a->table));
+	/* Until it is added once more */
 	ASSERT_EQ(0, area_add(a));
 	EXPECT_TRUE(is_exact(&a->code));
-}
-
-static int child_has_nothing_added(struct area *area)
-{
-	return remove_table(area->table) != -ENOENT ? 2 :
-	       child_is_without_table(area);
 }
 
 static int child_removes(struct area *area)
@@ -337,23 +365,38 @@ TEST_F(added, child_of_a_fork_has_its_own_copy)
 	EXPECT_EQ(0, in_child(child_is_without_table, a));
 }
 
-TEST_F(added, child_without_the_table_memory_has_no_copy)
+/* Nothing is mapped in their place, and then the same again. */
+static int child_gets_its_table_back(struct area *area)
+{
+	if (!is_cut(&area->code))
+		return 1;
+	if (!map_over(area->table, PAGE, PROT_READ | PROT_WRITE))
+		return 2;
+	memcpy((void *)area->table, build.mem, PAGE);
+	return is_exact(&area->code) ? 0 : 3;
+}
+
+static int child_gets_its_code_back(struct area *area)
+{
+	if (!map_over(area->text, PAGE, PROT_CODE))
+		return 1;
+	code_make(&area->code, (u8 *)area->text, area->text, true);
+	if (!is_exact(&area->code))
+		return 2;
+	return remove_table(area->table) ? 3 : 0;
+}
+
+TEST_F(added, child_without_the_memory_has_a_copy_all_the_same)
 {
 	struct area *a = &self->area;
 
 	ASSERT_EQ(0, area_add(a));
 	ASSERT_EQ(0, madvise((void *)a->table, PAGE, MADV_DONTFORK));
-	EXPECT_EQ(0, in_child(child_has_nothing_added, a));
-	EXPECT_TRUE(is_exact(&a->code));
-}
-
-TEST_F(added, child_without_the_code_has_no_copy)
-{
-	struct area *a = &self->area;
-
-	ASSERT_EQ(0, area_add(a));
+	EXPECT_EQ(0, in_child(child_gets_its_table_back, a));
+	ASSERT_EQ(0, madvise((void *)a->table, PAGE, MADV_DOFORK));
 	ASSERT_EQ(0, madvise((void *)a->text, PAGE, MADV_DONTFORK));
-	EXPECT_EQ(ENOENT, in_child(child_remove_error, a));
+	EXPECT_EQ(0, in_child(child_gets_its_code_back, a));
+	EXPECT_TRUE(is_exact(&a->code));
 }
 
 static int child_is_exact_with_a_readable_table(struct area *area)
@@ -371,8 +414,8 @@ TEST_F(added, child_of_a_fork_has_a_copy_of_what_is_not_readable_just_now)
 	EXPECT_EQ(0, in_child(child_is_exact_with_a_readable_table, a));
 }
 
-/* What was cached while it was good is not used either. */
-TEST_F(added, bad_table_takes_its_rules_with_it)
+/* What was cached while it was good is as good as before. */
+TEST_F(added, bad_table_leaves_the_rules_that_are_known)
 {
 	struct area *a = &self->area;
 	u64 words[] = { 0, a->code.leaf + 2, 0 };
@@ -383,7 +426,10 @@ TEST_F(added, bad_table_takes_its_rules_with_it)
 	spoil_index((u8 *)a->table);
 	/* An address that nobody has asked for yet */
 	EXPECT_EQ(2, stack_of_words(words, ips));
-	EXPECT_TRUE(is_cut(&a->code));
+	EXPECT_TRUE(is_exact(&a->code));
+	/* In order again, but given up: the same address still has no rule. */
+	memcpy((void *)a->table, build.mem, PAGE);
+	EXPECT_EQ(2, stack_of_words(words, ips));
 }
 
 /* A function whose rows make no sense ends the walk, and does no harm to others. */
@@ -404,7 +450,7 @@ TEST_F(added, bad_function_leaves_the_others)
 	EXPECT_EQ(3, stack_of((void *)a->code.top, ips));
 }
 
-/* Code that comes, grows or is one of very many takes no rule from the cache. */
+/* Code that comes or grows takes no rule from the cache. */
 TEST_F(added, new_code_leaves_cached_rules)
 {
 	struct area *a = &self->area;
@@ -427,16 +473,30 @@ TEST_F(added, new_code_leaves_cached_rules)
 		EXPECT_LE(1, stack_of((void *)other.top, ips));
 		EXPECT_TRUE(is_exact(&a->code));
 	}
+}
 
-	/* More of it than is remembered, of which the kind of table says nothing */
-	for (i = 0; i < 1100 && variant->version == 3; i++) {
+/* More code than is remembered, of which the kind of table says nothing */
+TEST_F(added, very_much_other_code_leaves_it)
+{
+	struct area *a = &self->area;
+	uint64_t ips[MAX_IPS];
+	struct code other;
+	u8 *mem;
+	int i;
+
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_TRUE(is_exact(&a->code));
+	for (i = 0; i < 1200 && variant->version == 3; i++) {
 		mem = map_anon(0, PAGE, PROT_CODE, 0);
 		ASSERT_NE(MAP_FAILED, (void *)mem);
 		ASSERT_NE(MAP_FAILED, (void *)map_anon(0, PAGE, PROT_NONE, 0));
 		code_make(&other, mem, (unsigned long)mem, true);
 		EXPECT_LE(1, stack_of((void *)other.top, ips));
+		if (i % 100 == 0)
+			EXPECT_TRUE(is_exact(&a->code));
 	}
 	EXPECT_TRUE(is_exact(&a->code));
+	EXPECT_EQ(0, remove_table(a->table));
 }
 
 /* What was given up stays so, also once it is in order again. */
@@ -450,6 +510,22 @@ TEST_F(added, child_of_a_fork_does_not_look_at_a_bad_table_again)
 	EXPECT_TRUE(is_cut(&a->code));
 	memcpy(table, build.mem, PAGE);
 	EXPECT_EQ(0, in_child(child_is_without_table, a));
+}
+
+static int child_spoils_its_copy(struct area *area)
+{
+	spoil_index((u8 *)area->table);
+	return is_cut(&area->code) ? 0 : 1;
+}
+
+/* The memory of the two is not the same, and so is what is known of it. */
+TEST_F(added, child_of_a_fork_that_has_a_bad_table_leaves_that_of_its_parent)
+{
+	struct area *a = &self->area;
+
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_EQ(0, in_child(child_spoils_its_copy, a));
+	EXPECT_TRUE(is_exact(&a->code));
 }
 
 static void *thread_is_exact(void *arg)
@@ -526,7 +602,7 @@ TEST_F(added, code_interrupted_by_a_signal_is_exact)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Changes of mappings that drop a table				      */
+/* Changes of mappings							      */
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP	4
@@ -555,73 +631,83 @@ static bool map_over_table(struct area *a)
 	return true;
 }
 
-static bool move_code(struct area *a)
+static bool move_code_away_and_back(struct area *a)
 {
-	void *to = a->mem + PAGE;
+	void *to = a->mem + PAGE, *text = (void *)a->text;
 
-	if (mremap((void *)a->text, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to)
-		return false;
-	a->text = (unsigned long)to;
-	return true;
+	return mremap(text, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to &&
+	       mremap(to, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, text) == text;
 }
 
-static bool move_table_away(struct area *a)
+static bool move_contents_of_code(struct area *a)
 {
-	return mremap((void *)a->table, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP,
+	return mremap((void *)a->text, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP,
 		      NULL) != MAP_FAILED;
 }
 
-FIXTURE(dropped)
+static bool protect_code(struct area *a)
+{
+	return !mprotect((void *)a->text, PAGE, PROT_READ) &&
+	       !mprotect((void *)a->text, PAGE, PROT_READ | PROT_EXEC) &&
+	       !mprotect((void *)a->text, PAGE, PROT_CODE);
+}
+
+FIXTURE(changed)
 {
 };
 
-FIXTURE_VARIANT(dropped)
+FIXTURE_VARIANT(changed)
 {
 	bool (*change)(struct area *a);
 };
 
-FIXTURE_VARIANT_ADD(dropped, by_unmapping_the_code)
+FIXTURE_VARIANT_ADD(changed, by_unmapping_the_code)
 {
 	.change = unmap_code,
 };
 
-FIXTURE_VARIANT_ADD(dropped, by_unmapping_a_part_of_the_table)
+FIXTURE_VARIANT_ADD(changed, by_unmapping_a_part_of_the_table)
 {
 	.change = unmap_part_of_table,
 };
 
-FIXTURE_VARIANT_ADD(dropped, by_mapping_over_the_code)
+FIXTURE_VARIANT_ADD(changed, by_mapping_over_the_code)
 {
 	.change = map_over_code,
 };
 
-FIXTURE_VARIANT_ADD(dropped, by_mapping_over_the_table)
+FIXTURE_VARIANT_ADD(changed, by_mapping_over_the_table)
 {
 	.change = map_over_table,
 };
 
-FIXTURE_VARIANT_ADD(dropped, by_moving_the_code)
+FIXTURE_VARIANT_ADD(changed, by_moving_the_code_away_and_back)
 {
-	.change = move_code,
+	.change = move_code_away_and_back,
 };
 
-FIXTURE_VARIANT_ADD(dropped, by_moving_the_table_away)
+FIXTURE_VARIANT_ADD(changed, by_moving_the_contents_of_the_code)
 {
-	.change = move_table_away,
+	.change = move_contents_of_code,
 };
 
-FIXTURE_SETUP(dropped)
+FIXTURE_VARIANT_ADD(changed, by_protecting_the_code)
+{
+	.change = protect_code,
+};
+
+FIXTURE_SETUP(changed)
 {
 	if (must_skip(_metadata, need_sframe()))
 		return;
 }
 
-FIXTURE_TEARDOWN(dropped)
+FIXTURE_TEARDOWN(changed)
 {
 }
 
 /* Before and after its rules are cached */
-static void check_dropped(struct __test_metadata *_metadata,
+static void check_changed(struct __test_metadata *_metadata,
 			  bool (*change)(struct area *a), unsigned int version, bool pcrel)
 {
 	struct area a;
@@ -633,27 +719,171 @@ static void check_dropped(struct __test_metadata *_metadata,
 		if (warm)
 			EXPECT_TRUE(is_exact(&a.code));
 		ASSERT_TRUE(change(&a));
-		/* The code is as it was, wherever it is. */
 		code_make(&a.code, (u8 *)a.text, a.text, true);
+		EXPECT_TRUE(is_exact(&a.code));
+		EXPECT_EQ(0, remove_table(a.table));
 		EXPECT_TRUE(is_without_table(&a.code));
-		EXPECT_EQ(-ENOENT, remove_table(a.table));
 		munmap(a.mem, AREA_SIZE);
 	}
 }
 
-TEST_F(dropped, v2_table_is_used_no_more)
+/* Anonymous memory is where it was, for code and for the table. */
+TEST_F(changed, v2_table_counts_as_before)
 {
-	check_dropped(_metadata, variant->change, 2, false);
+	check_changed(_metadata, variant->change, 2, false);
 }
 
-TEST_F(dropped, v2_pcrel_table_is_used_no_more)
+TEST_F(changed, v2_pcrel_table_counts_as_before)
 {
-	check_dropped(_metadata, variant->change, 2, true);
+	check_changed(_metadata, variant->change, 2, true);
 }
 
-TEST_F(dropped, v3_table_is_used_no_more)
+TEST_F(changed, v3_table_counts_as_before)
 {
-	check_dropped(_metadata, variant->change, 3, true);
+	check_changed(_metadata, variant->change, 3, true);
+}
+
+TEST_F(added, code_that_moves_leaves_the_table_behind)
+{
+	struct area *a = &self->area;
+	u8 *to = a->mem + PAGE;
+	struct code moved;
+
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ((void *)to, mremap((void *)a->text, PAGE, PAGE,
+				     MREMAP_MAYMOVE | MREMAP_FIXED, to));
+	code_make(&moved, to, (unsigned long)to, true);
+	EXPECT_TRUE(is_without_table(&moved));
+	EXPECT_EQ(0, remove_table(a->table));
+}
+
+/* Two pages of a file, each with the area's code */
+static int code_file(struct area *a)
+{
+	int fd = memfd_create("code", 0);
+
+	if (fd >= 0 && pwrite(fd, (void *)a->text, PAGE, 0) == PAGE &&
+	    pwrite(fd, (void *)a->text, PAGE, PAGE) == PAGE)
+		return fd;
+	return -1;
+}
+
+static bool map_file(struct area *a, int fd, off_t offset, int prot, int flags)
+{
+	void *text = (void *)a->text;
+
+	return mmap(text, PAGE, prot, flags | MAP_FIXED, fd, offset) == text;
+}
+
+/* Twice, since then more is known */
+static bool never_counts(struct area *a)
+{
+	return is_without_table(&a->code) && is_without_table(&a->code);
+}
+
+static bool always_counts(struct area *a)
+{
+	return is_exact(&a->code) && is_exact(&a->code);
+}
+
+static bool map_memory(struct area *a)
+{
+	if (!map_over(a->text, PAGE, PROT_CODE))
+		return false;
+	code_make(&a->code, (u8 *)a->text, a->text, true);
+	return true;
+}
+
+/* As long as there is a file, also if the process can write to its copy of that */
+TEST_F(added, table_for_anonymous_memory_is_not_for_files)
+{
+	static const struct {
+		int prot;
+		int flags;
+	} kinds[] = {
+		{ PROT_READ | PROT_EXEC, MAP_PRIVATE }, { PROT_CODE, MAP_PRIVATE },
+		{ PROT_READ | PROT_EXEC, MAP_SHARED }, { PROT_CODE, MAP_SHARED },
+	};
+	struct area *a = &self->area;
+	int fd = code_file(a);
+	unsigned int i;
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, area_add(a));
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		EXPECT_TRUE(always_counts(a));
+		ASSERT_TRUE(map_file(a, fd, 0, kinds[i].prot, kinds[i].flags));
+		EXPECT_TRUE(never_counts(a)) {
+			TH_LOG("kind %u", i);
+		}
+		ASSERT_TRUE(map_memory(a));
+		EXPECT_TRUE(always_counts(a)) {
+			TH_LOG("kind %u", i);
+		}
+	}
+	EXPECT_EQ(0, remove_table(a->table));
+	close(fd);
+}
+
+TEST_F(added, table_for_a_file_is_for_that_place_in_that_file)
+{
+	struct area *a = &self->area;
+	int fd = code_file(a), other = code_file(a);
+
+	ASSERT_LE(0, fd);
+	ASSERT_LE(0, other);
+	ASSERT_TRUE(map_file(a, fd, 0, PROT_READ | PROT_EXEC, MAP_PRIVATE));
+	ASSERT_EQ(0, area_add(a));
+	EXPECT_TRUE(always_counts(a));
+	/* Another file, another place, no file, nothing */
+	ASSERT_TRUE(map_file(a, other, 0, PROT_READ | PROT_EXEC, MAP_PRIVATE));
+	EXPECT_TRUE(never_counts(a));
+	ASSERT_TRUE(map_file(a, fd, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE));
+	EXPECT_TRUE(never_counts(a));
+	ASSERT_TRUE(map_memory(a));
+	EXPECT_TRUE(never_counts(a));
+	ASSERT_EQ(0, munmap((void *)a->text, PAGE));
+	/* And by another descriptor what was there */
+	close(other);
+	other = dup(fd);
+	close(fd);
+	ASSERT_TRUE(map_file(a, other, 0, PROT_READ | PROT_EXEC, MAP_PRIVATE));
+	EXPECT_TRUE(always_counts(a));
+	EXPECT_EQ(0, remove_table(a->table));
+	EXPECT_TRUE(never_counts(a));
+	close(other);
+}
+
+/* Of several mappings each counts by itself. */
+TEST_F(added, code_of_which_a_part_is_something_else)
+{
+	struct area *a = &self->area;
+	unsigned long text = a->text + PAGE;
+	struct area second = *a;
+	int fd;
+
+	/* One table for two pages with code */
+	second.text = text;
+	code_make(&second.code, (u8 *)text, text, true);
+	second.text_end = second.code.end;
+	sframe_build_init(&build, variant->version, variant->pcrel, a->table);
+	code_funcs(&a->code, true, &build);
+	code_funcs(&second.code, true, &build);
+	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
+	ASSERT_EQ(0, add_table(a->table, a->table_end, a->text, second.text_end));
+	EXPECT_TRUE(always_counts(a));
+	EXPECT_TRUE(always_counts(&second));
+	fd = code_file(&second);
+	ASSERT_LE(0, fd);
+	ASSERT_TRUE(map_file(&second, fd, 0, PROT_READ | PROT_EXEC, MAP_PRIVATE));
+	EXPECT_TRUE(always_counts(a));
+	EXPECT_TRUE(never_counts(&second));
+	EXPECT_TRUE(always_counts(a));
+	ASSERT_TRUE(map_memory(&second));
+	EXPECT_TRUE(always_counts(&second));
+	EXPECT_TRUE(always_counts(a));
+	close(fd);
 }
 
 TEST_HARNESS_MAIN

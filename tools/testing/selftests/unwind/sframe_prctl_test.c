@@ -182,18 +182,32 @@ TEST_F(errors, bad_headers_give_enoexec)
 	EXPECT_EQ(0, area_add(a));
 }
 
-TEST_F(errors, overlap_with_an_added_table_gives_eexist)
+/* How many ranges there are is told by how many more there can be. */
+TEST_F(errors, overlap_with_an_added_table_replaces_that)
 {
 	struct area *a = &self->area;
+	unsigned long text = a->text, more = text + PAGE;
+	int i;
 
-	ASSERT_EQ(0, add_table(a->table, a->table_end, a->text + 16, a->text + 32));
-	EXPECT_EQ(-EEXIST, add_table(a->table, a->table_end, a->text + 31, a->text + 64));
-	EXPECT_EQ(-EEXIST, add_table(a->table, a->table_end, a->text, a->text + 17));
-	EXPECT_EQ(-EEXIST, add_table(a->table, a->table_end, a->text, a->text + 64));
-	EXPECT_EQ(-EEXIST, add_table(a->table, a->table_end, a->text + 20, a->text + 24));
-	/* Ranges that touch do not overlap. */
-	EXPECT_EQ(0, add_table(a->table, a->table_end, a->text, a->text + 16));
-	EXPECT_EQ(0, add_table(a->table, a->table_end, a->text + 32, a->text + 64));
+	ASSERT_EQ(0, add_table(a->table, a->table_end, text + 16, text + 32));
+	EXPECT_EQ(0, add_table(a->table, a->table_end, text + 31, text + 64));
+	EXPECT_EQ(0, add_table(a->table, a->table_end, text, text + 32));
+	EXPECT_EQ(0, add_table(a->table, a->table_end, text + 20, text + 24));
+	/* Ranges that touch do not overlap: there are three now. */
+	EXPECT_EQ(0, add_table(a->table, a->table_end, text, text + 20));
+	EXPECT_EQ(0, add_table(a->table, a->table_end, text + 24, text + 31));
+	for (i = 3; i < MAX_ADDED; i++)
+		ASSERT_EQ(0, add_table(a->table, a->table_end, more + i, more + i + 1));
+	EXPECT_EQ(-ENOSPC, add_table(a->table, a->table_end, more + i, more + i + 1));
+	EXPECT_EQ(0, remove_table(a->table));
+	EXPECT_EQ(-ENOENT, remove_table(a->table));
+	/* Many at once */
+	for (i = 0; i < 100; i++)
+		ASSERT_EQ(0, add_table(a->table, a->table_end, text + i, text + i + 1));
+	EXPECT_EQ(0, add_table(a->table, a->table_end, text, a->text_end));
+	EXPECT_TRUE(is_exact(&a->code));
+	EXPECT_EQ(0, remove_table(a->table));
+	EXPECT_EQ(-ENOENT, remove_table(a->table));
 }
 
 TEST_F(errors, remove_checks_its_arguments)

@@ -190,6 +190,25 @@ int dev_drop(int fd, unsigned long nr)
 	return ioctl(fd, UNWIND_TABLE_DROP, nr) ? -errno : 0;
 }
 
+int dev_query(int fd, struct unwind_table_query *arg)
+{
+	int ret = ioctl(fd, UNWIND_TABLE_QUERY, arg);
+
+	return ret < 0 ? -errno : ret;
+}
+
+/* Is there a table for what is mapped at an address of a process? */
+int dev_query_at(int fd, pid_t pid, const void *addr)
+{
+	struct unwind_table_query arg = {
+		.size = sizeof(arg), .pidfd = pidfd_of(pid), .address = (unsigned long)addr,
+	};
+	int ret = dev_query(fd, &arg);
+
+	close(arg.pidfd);
+	return ret;
+}
+
 /* A number of the descriptor's fdinfo, or -1 */
 long long dev_info(int fd, const char *name)
 {
@@ -375,18 +394,6 @@ int attach_as(int fd, int nr, pid_t pid, const void *addr, const struct code_fil
 int file_attach(int fd, int nr, const struct code_file *f)
 {
 	return attach_as(fd, nr, getpid(), f->mem + PAGE, f);
-}
-
-int memory_attach(int fd, int nr, pid_t pid, const void *addr, size_t len, u64 offset)
-{
-	struct unwind_table_attach arg = {
-		.size = sizeof(arg), .table = nr, .address = (unsigned long)addr,
-		.len = len, .offset = offset, .pidfd = pidfd_of(pid),
-	};
-	int ret = dev_attach(fd, &arg);
-
-	close(arg.pidfd);
-	return ret;
 }
 
 /* Make a table and attach it. Returns its number, or -errno. */
@@ -581,7 +588,7 @@ bool is_by_fp(const struct trace *t, const void *mem)
 	return is_trace(t, ips, 2, false);
 }
 
-static void walk_plain(const void *mem, struct trace *t)
+void walk_plain(const void *mem, struct trace *t)
 {
 	struct stack s;
 

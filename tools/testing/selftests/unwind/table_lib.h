@@ -62,6 +62,8 @@ int dev_make(int fd, const void *data, size_t len);
 int dev_make_table(int fd, const struct table *t);
 int dev_attach(int fd, struct unwind_table_attach *arg);
 int dev_drop(int fd, unsigned long nr);
+int dev_query(int fd, struct unwind_table_query *arg);
+int dev_query_at(int fd, pid_t pid, const void *addr);
 long long dev_info(int fd, const char *name);
 int pidfd_of(pid_t pid);
 
@@ -105,7 +107,6 @@ struct unwind_table_attach attach_arg_of(int nr, const void *addr,
 					 const struct code_file *f);
 int attach_as(int fd, int nr, pid_t pid, const void *addr, const struct code_file *f);
 int file_attach(int fd, int nr, const struct code_file *f);
-int memory_attach(int fd, int nr, pid_t pid, const void *addr, size_t len, u64 offset);
 int file_use(int fd, const struct table *t, const struct code_file *f);
 
 /* ------------------------------------------------------------------------ */
@@ -172,6 +173,7 @@ void plain_table(struct table *t, unsigned int n);
 bool plain_stack(struct stack *s, const void *mem);
 bool is_plain(const struct trace *t, const void *mem, unsigned int n);
 bool is_by_fp(const struct trace *t, const void *mem);
+void walk_plain(const void *mem, struct trace *t);
 bool walks_plain(const void *mem, unsigned int n);
 bool walks_by_fp(const void *mem);
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * From when until when a table is used: it comes and goes while the process runs,
- * with its descriptor, its file, or the memory that it is for; and which of several
- * counts.
+ * From when until when a table is used: it comes and goes while the process runs, with
+ * its descriptor or its file; and which of several counts.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -378,6 +377,37 @@ TEST_F(life, changed_file_has_no_table_where_it_is_mapped_anew)
 	}
 }
 
+/* Nor where it is mapped in its own place, be there something else in between or not */
+TEST_F(life, changed_file_has_no_table_in_its_own_place)
+{
+	enum change change;
+	int gap;
+
+	for (change = WRITE; change <= TOUCH; change++) {
+		for (gap = 0; gap < 2; gap++) {
+			struct code_file f;
+
+			ASSERT_TRUE(file_make(&f, test_path("changed"), 0xcc));
+			ASSERT_EQ(0, file_attach(self->fd, self->nr, &f));
+			EXPECT_TRUE(warm(f.mem, 0));
+			if (gap)
+				ASSERT_TRUE(map_over((unsigned long)f.mem,
+						     FILE_PAGES * PAGE, PROT_NONE));
+			ASSERT_TRUE(change_file(f.path, change));
+			ASSERT_TRUE(file_map_at(f.path, (unsigned long)f.mem, 0,
+						FILE_PAGES * PAGE));
+			EXPECT_TRUE(walks_by_fp(f.mem)) {
+				TH_LOG("change %d, gap %d", change, gap);
+			}
+			EXPECT_TRUE(walks_by_fp(f.mem));
+			EXPECT_EQ(0, dev_info(self->fd, "attached"));
+			file_end(&f);
+			ASSERT_EQ(0, dev_drop(self->fd, self->nr));
+			self->nr = dev_make_table(self->fd, self->table);
+		}
+	}
+}
+
 /* Code that a process may have changed for itself is not that of the file. */
 TEST_F(life, private_mapping_has_no_table_while_it_can_be_written)
 {
@@ -468,6 +498,32 @@ TEST_F(life, inodes_that_come_and_go_do_not_inherit_tables)
 		file_end(&f);
 		EXPECT_EQ(0, dev_info(self->fd, "attached"));
 	}
+}
+
+/* All of them are at one address, where there is nothing in between, or no walk. */
+TEST_F(life, file_at_the_address_of_one_that_is_gone_does_not_inherit_its_table)
+{
+	u8 *mem = map_anon(0, FILE_PAGES * PAGE, PROT_NONE, 0);
+	unsigned long addr = (unsigned long)mem;
+	struct code_file f;
+	int i;
+
+	ASSERT_NE(MAP_FAILED, (void *)mem);
+	for (i = 0; i < 200; i++) {
+		ASSERT_TRUE(file_make(&f, test_path("reused"), 0xcc));
+		ASSERT_TRUE(file_map_at(f.path, addr, 0, FILE_PAGES * PAGE));
+		if (i % 2) {
+			EXPECT_TRUE(walks_by_fp(mem));
+		} else {
+			ASSERT_EQ(0, attach_as(self->fd, self->nr, getpid(), mem + PAGE, &f));
+			EXPECT_TRUE(walks_plain(mem, 0));
+			EXPECT_TRUE(walks_plain(mem, 0));
+		}
+		file_end(&f);
+		ASSERT_TRUE(map_over(addr, FILE_PAGES * PAGE, PROT_NONE));
+		EXPECT_EQ(0, dev_info(self->fd, "attached"));
+	}
+	munmap(mem, FILE_PAGES * PAGE);
 }
 
 TEST_F(life, file_system_is_unmounted_while_a_table_is_attached)
@@ -694,6 +750,197 @@ TEST_F(life, moved_and_split_mapping_is_the_same_file)
 	EXPECT_TRUE(warm(f->mem, 0));
 }
 
+/* The code of the caller comes when the mapping grows. */
+TEST_F(life, mapping_that_grows_has_the_table_in_all_of_it)
+{
+	struct code_file *f = &self->file;
+	u64 ips[] = {
+		(unsigned long)f->mem + AT_MIDDLE, (unsigned long)f->mem + PLAIN_CALLER
+	};
+	struct trace t;
+	int i;
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	EXPECT_TRUE(warm(f->mem, 0));
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, munmap(f->mem + 8 * PAGE, 8 * PAGE));
+		walk_plain(f->mem, &t);
+		EXPECT_TRUE(is_trace(&t, ips, 2, false));
+		EXPECT_EQ(UT_END_CORRUPT, t.end);
+		ASSERT_EQ(f->mem, mremap(f->mem, 8 * PAGE, FILE_PAGES * PAGE, 0));
+		EXPECT_TRUE(warm(f->mem, 0));
+	}
+}
+
+/* A part that is no code for a while, also if the rest is still to be found by then */
+TEST_F(life, protection_of_a_part_leaves_the_table_for_the_rest)
+{
+	struct code_file *f = &self->file;
+	u64 ips[] = {
+		(unsigned long)f->mem + AT_MIDDLE, (unsigned long)f->mem + PLAIN_CALLER
+	};
+	struct trace t;
+	int i;
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, mprotect(f->mem + 8 * PAGE, PAGE, PROT_READ));
+		walk_plain(f->mem, &t);
+		EXPECT_TRUE(is_trace(&t, ips, 2, false));
+		EXPECT_EQ(UT_END_CORRUPT, t.end);
+		ASSERT_EQ(0, mprotect(f->mem + 8 * PAGE, PAGE, PROT_READ | PROT_EXEC));
+		EXPECT_TRUE(warm(f->mem, 0));
+		/* Written to by nobody, but that could be: by frame pointer from there */
+		ASSERT_EQ(0, mprotect(f->mem + 8 * PAGE, PAGE, PROT_CODE));
+		walk_plain(f->mem, &t);
+		EXPECT_EQ(3, t.nr);
+		EXPECT_FALSE(t.outermost);
+		EXPECT_EQ((unsigned long)f->mem + PLAIN_FP, t.ips[2]);
+		ASSERT_EQ(0, mprotect(f->mem + 8 * PAGE, PAGE, PROT_READ | PROT_EXEC));
+	}
+	EXPECT_TRUE(warm(f->mem, 0));
+}
+
+/* More code than is remembered makes room for itself. */
+TEST_F(life, very_many_mappings_of_other_files_leave_the_table)
+{
+	static u8 *mem[1200];
+	struct code_file *f = &self->file, other;
+	unsigned int i, round;
+
+	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	EXPECT_TRUE(warm(f->mem, 0));
+	for (i = 0; i < ARRAY_SIZE(mem); i++) {
+		mem[i] = map_once_more(&other, NULL);
+		ASSERT_NE(NULL, mem[i]);
+		ASSERT_TRUE(walks_by_fp(mem[i]));
+		if (i % 100 == 0)
+			EXPECT_TRUE(walks_plain(f->mem, 0));
+	}
+	EXPECT_TRUE(warm(f->mem, 0));
+	/* All of these have a table now, and have none again. */
+	plain_table(self->table, 6);
+	self->nr = file_use(self->fd, self->table, &other);
+	ASSERT_LT(0, self->nr);
+	for (i = 0; i < ARRAY_SIZE(mem); i += 7)
+		EXPECT_TRUE(walks_plain(mem[i], 6));
+	ASSERT_EQ(0, dev_drop(self->fd, self->nr));
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < ARRAY_SIZE(mem); i += 7)
+			EXPECT_TRUE(walks_by_fp(mem[i]));
+	}
+	EXPECT_TRUE(warm(f->mem, 0));
+	for (i = 0; i < ARRAY_SIZE(mem); i++)
+		munmap(mem[i], FILE_PAGES * PAGE);
+	file_end(&other);
+}
+
+static int stop_churning;
+
+/* Code and data come and go, beside what is walked. */
+static void *churns(void *arg)
+{
+	const char *path = arg;
+
+	while (!get_flag(&stop_churning)) {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		void *mem = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+		close(fd);
+		munmap(map_anon(0, PAGE, PROT_READ, 0), PAGE);
+		munmap(mem, PAGE);
+	}
+	return NULL;
+}
+
+/*
+ * Two files take turns at one place, each with its table, while another thread holds the
+ * lock of all mappings most of the time. A walk may end there, and says why; what it has
+ * is right.
+ */
+TEST_F(life, walk_while_another_thread_maps_and_unmaps_is_right_or_cut)
+{
+	struct code_file other, *files[] = { &self->file, &other };
+	unsigned int numbers[] = { 0, 5 }, i, exact = 0;
+	unsigned long addr = (unsigned long)self->file.mem;
+	pthread_t thread;
+	struct trace t;
+
+	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	plain_table(self->table, numbers[1]);
+	ASSERT_LT(0, file_use(self->fd, self->table, &other));
+	set_flag(&stop_churning, 0);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, churns, self->file.path));
+	for (i = 0; i < 1000; i++) {
+		u64 ips[] = { addr + AT_MIDDLE, addr + PLAIN_CALLER + 16 * numbers[i % 2],
+			      addr + PLAIN_OUTER };
+		int nr = 3;
+
+		ASSERT_TRUE(file_map_at(files[i % 2]->path, addr, 0, FILE_PAGES * PAGE));
+		walk_plain((void *)addr, &t);
+		if (t.end == UT_END_CHANGING && t.nr < nr)
+			nr = t.nr;
+		exact += nr == 3;
+		EXPECT_LE(1, nr);
+		EXPECT_TRUE(is_trace(&t, ips, nr, nr == 3));
+		/* Once more, as it is known by now */
+		walk_plain((void *)addr, &t);
+		if (t.end != UT_END_CHANGING)
+			EXPECT_TRUE(is_trace(&t, ips, 3, true));
+	}
+	set_flag(&stop_churning, 1);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	fprintf(stderr, "# %u of 1000 walks are complete\n", exact);
+	EXPECT_LT(500, exact);
+	file_end(&other);
+}
+
+/* The part of the table for what is mapped, wherever that is */
+TEST_F(life, mapping_of_a_part_of_a_file_has_that_part_of_the_table)
+{
+	u8 *mem = map_anon(0, 32 * PAGE, PROT_CODE, 0);
+	struct code_file *f = &self->file;
+	struct stack s;
+	struct trace t;
+	u64 ips[3];
+
+	ASSERT_NE(MAP_FAILED, (void *)mem);
+	/* Pages 8 and 9 of the file, in the middle of something else */
+	ASSERT_TRUE(file_map_at(f->path, (unsigned long)mem + 17 * PAGE, 8 * PAGE,
+				2 * PAGE));
+	memset(mem, 0xcc, 17 * PAGE);
+	memset(mem + 19 * PAGE, 0xcc, 13 * PAGE);
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_TRUE(plain_stack(&s, f->mem));
+	ips[0] = (unsigned long)f->mem + AT_MIDDLE;
+	ips[1] = (unsigned long)mem + 17 * PAGE + PAGE;
+	s.words[0] = ips[1];
+	ips[2] = (unsigned long)mem + 19 * PAGE;
+	s.words[64] = ips[2];
+	table_walk(&s, &t);
+	EXPECT_TRUE(is_trace(&t, ips, 3, true));
+	/* One byte before it, and one after it, are not covered. */
+	ips[1] = (unsigned long)mem + 17 * PAGE;
+	s.words[0] = ips[1];
+	ips[2] = (unsigned long)f->mem + PLAIN_FP;
+	table_walk(&s, &t);
+	EXPECT_TRUE(is_trace(&t, ips, 3, false));
+	ips[1] = (unsigned long)mem + 19 * PAGE + 1;
+	s.words[0] = ips[1];
+	table_walk(&s, &t);
+	EXPECT_TRUE(is_trace(&t, ips, 3, false));
+	/* It is still there. */
+	ips[1] = (unsigned long)mem + 17 * PAGE + PAGE;
+	s.words[0] = ips[1];
+	ips[2] = (unsigned long)mem + 19 * PAGE;
+	table_walk(&s, &t);
+	EXPECT_TRUE(is_trace(&t, ips, 3, true));
+	stack_end(&s);
+	munmap(mem, 32 * PAGE);
+}
+
 /* Headers that say where the code is are of no importance for a table. */
 static const char *exec_path;
 
@@ -859,242 +1106,6 @@ TEST_F(life, file_in_the_place_of_a_vdso_is_a_file)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Memory of a process							      */
-
-#define CODE_SIZE	(FILE_PAGES * PAGE)
-
-static u8 *make_memory(void)
-{
-	u8 *mem = map_anon(0, CODE_SIZE, PROT_CODE, 0);
-
-	if (mem != MAP_FAILED)
-		code_fill(mem, 0xcc);
-	return mem;
-}
-
-TEST_F(life, memory_can_have_a_table)
-{
-	u8 *mem = make_memory();
-
-	ASSERT_NE(MAP_FAILED, (void *)mem);
-	EXPECT_TRUE(walks_by_fp(mem));
-	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, CODE_SIZE, 0));
-	EXPECT_TRUE(warm(mem, 0));
-	ASSERT_EQ(0, dev_drop(self->fd, self->nr));
-	EXPECT_TRUE(walks_by_fp(mem));
-	plain_table(self->table, 5);
-	self->nr = dev_make_table(self->fd, self->table);
-	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, CODE_SIZE, 0));
-	EXPECT_TRUE(warm(mem, 5));
-	munmap(mem, CODE_SIZE);
-}
-
-/* What was noted before the device was open is looked at anew. */
-TEST_F(life, memory_of_a_process_that_was_walked_before_the_device_was_open)
-{
-	u8 *mem = make_memory();
-
-	close(self->fd);
-	EXPECT_TRUE(walks_by_fp(mem));
-	self->fd = dev_open();
-	self->nr = dev_make_table(self->fd, self->table);
-	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, CODE_SIZE, 0));
-	EXPECT_TRUE(warm(mem, 0));
-	munmap(mem, CODE_SIZE);
-}
-
-/* A part of the table, for a part of the mapping */
-TEST_F(life, memory_has_the_part_of_the_table_that_was_asked_for)
-{
-	u8 *mem = map_anon(0, 4 * CODE_SIZE, PROT_CODE, 0);
-	struct code_file *f = &self->file;
-	struct stack s;
-	struct trace t;
-	u64 ips[3];
-
-	ASSERT_NE(MAP_FAILED, (void *)mem);
-	/* Bytes 8 * PAGE to 10 * PAGE of the table are at page 17 of the memory. */
-	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem + 17 * PAGE,
-				   2 * PAGE, 8 * PAGE));
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
-	ASSERT_TRUE(plain_stack(&s, f->mem));
-	ips[0] = (unsigned long)f->mem + AT_MIDDLE;
-	ips[1] = (unsigned long)mem + 17 * PAGE + PAGE;
-	s.words[0] = ips[1];
-	ips[2] = (unsigned long)mem + 19 * PAGE;
-	s.words[64] = ips[2];
-	table_walk(&s, &t);
-	EXPECT_TRUE(is_trace(&t, ips, 3, true));
-	/* One byte before it, and one after it, are not covered. */
-	s.regs[RBP] = (unsigned long)&s.words[256];
-	ips[1] = (unsigned long)mem + 17 * PAGE;
-	s.words[0] = ips[1];
-	ips[2] = (unsigned long)f->mem + PLAIN_FP;
-	table_walk(&s, &t);
-	EXPECT_TRUE(is_trace(&t, ips, 3, false));
-	ips[1] = (unsigned long)mem + 19 * PAGE + 1;
-	s.words[0] = ips[1];
-	table_walk(&s, &t);
-	EXPECT_TRUE(is_trace(&t, ips, 3, false));
-	/* It is still there. */
-	ips[1] = (unsigned long)mem + 17 * PAGE + PAGE;
-	s.words[0] = ips[1];
-	ips[2] = (unsigned long)mem + 19 * PAGE;
-	table_walk(&s, &t);
-	EXPECT_TRUE(is_trace(&t, ips, 3, true));
-	stack_end(&s);
-	munmap(mem, 4 * CODE_SIZE);
-}
-
-/* Walks through the rest of the mapping, in whatever order */
-TEST_F(life, walks_through_memory_beside_it_leave_the_table)
-{
-	u8 *mem = map_anon(0, 2 * CODE_SIZE, PROT_CODE, 0);
-
-	ASSERT_NE(MAP_FAILED, (void *)mem);
-	code_fill(mem, 0xcc);
-	code_fill(mem + CODE_SIZE, 0xcc);
-	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem + CODE_SIZE,
-				   CODE_SIZE, 0));
-	EXPECT_TRUE(warm(mem + CODE_SIZE, 0));
-	EXPECT_TRUE(walks_by_fp(mem));
-	EXPECT_TRUE(walks_by_fp(mem));
-	EXPECT_TRUE(warm(mem + CODE_SIZE, 0));
-	EXPECT_TRUE(walks_by_fp(mem));
-	munmap(mem, 2 * CODE_SIZE);
-}
-
-/* More code than is remembered makes room for itself. */
-TEST_F(life, very_many_mappings_leave_the_table)
-{
-	u8 *mem, *many;
-	int i;
-
-	/* Those with the lowest addresses are the first to go. */
-	mem = map_anon(0x10000000, CODE_SIZE, PROT_CODE, MAP_FIXED_NOREPLACE);
-	ASSERT_EQ(0x10000000, (unsigned long)mem);
-	code_fill(mem, 0xcc);
-	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, CODE_SIZE, 0));
-	EXPECT_TRUE(warm(mem, 0));
-	for (i = 0; i < 1200; i++) {
-		many = map_anon(0, CODE_SIZE, PROT_CODE, 0);
-		ASSERT_NE(MAP_FAILED, (void *)many);
-		/* Its other pages take time only. */
-		memcpy(many + 3 * PAGE, mem + 3 * PAGE, PAGE);
-		/* So that it does not become one with the next */
-		ASSERT_EQ(0, mprotect(many, PAGE, PROT_READ));
-		ASSERT_EQ(0, madvise(many, PAGE, MADV_DONTFORK));
-		ASSERT_TRUE(walks_by_fp(many));
-	}
-	EXPECT_TRUE(warm(mem, 0));
-	munmap(mem, CODE_SIZE);
-}
-
-enum ending { UNMAP, UNMAP_A_PART, MAP_OVER, MAP_OVER_A_PART, MOVE };
-
-TEST_F(life, memory_has_its_table_until_it_is_unmapped)
-{
-	enum ending ending;
-
-	for (ending = UNMAP; ending <= MOVE; ending++) {
-		u8 *mem = make_memory(), *to;
-
-		ASSERT_NE(MAP_FAILED, (void *)mem);
-		ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem,
-					   CODE_SIZE, 0));
-		EXPECT_TRUE(warm(mem, 0));
-		/* None of these is an end. */
-		ASSERT_EQ(0, mprotect(mem, CODE_SIZE, PROT_READ));
-		ASSERT_EQ(0, mprotect(mem, CODE_SIZE, PROT_CODE));
-		ASSERT_EQ(0, madvise(mem + 15 * PAGE, PAGE, MADV_DONTNEED));
-		EXPECT_TRUE(warm(mem, 0));
-
-		to = mem;
-		switch (ending) {
-		case UNMAP:
-			ASSERT_EQ(0, munmap(mem, CODE_SIZE));
-			break;
-		case UNMAP_A_PART:
-			ASSERT_EQ(0, munmap(mem + CODE_SIZE - PAGE, PAGE));
-			break;
-		case MAP_OVER:
-			ASSERT_TRUE(map_over((unsigned long)mem, CODE_SIZE, PROT_CODE));
-			break;
-		case MAP_OVER_A_PART:
-			ASSERT_TRUE(map_over((unsigned long)mem + 14 * PAGE, PAGE,
-					     PROT_CODE));
-			break;
-		case MOVE:
-			to = map_anon(0, CODE_SIZE, PROT_NONE, 0);
-			ASSERT_EQ(to, mremap(mem, CODE_SIZE, CODE_SIZE,
-					     MREMAP_MAYMOVE | MREMAP_FIXED, to));
-			break;
-		}
-		if (ending != MOVE && ending != MAP_OVER_A_PART &&
-		    ending != UNMAP_A_PART)
-			ASSERT_TRUE(map_over((unsigned long)mem, CODE_SIZE, PROT_CODE));
-		if (ending != UNMAP_A_PART)
-			code_fill(to, 0xcc);
-		EXPECT_TRUE(walks_by_fp(to)) {
-			TH_LOG("ending %d", ending);
-		}
-		munmap(to, CODE_SIZE);
-	}
-}
-
-/* It is in another process, even though that has the same code. */
-TEST_F(life, memory_of_a_forked_child_has_no_table)
-{
-	u8 *mem = make_memory();
-	int status;
-	pid_t pid;
-
-	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, CODE_SIZE, 0));
-	EXPECT_TRUE(warm(mem, 0));
-	pid = fork();
-	if (!pid) {
-		alarm(60);
-		_exit(!walks_by_fp(mem));
-	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	EXPECT_EQ(0, status);
-	EXPECT_TRUE(warm(mem, 0));
-	munmap(mem, CODE_SIZE);
-}
-
-/* Two recordings at once, as with files */
-TEST_F(life, memory_can_have_tables_of_two_descriptors)
-{
-	u8 *mem = make_memory();
-	int fd = dev_open(), nr;
-
-	ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, CODE_SIZE, 0));
-	plain_table(self->table, 2);
-	nr = dev_make_table(fd, self->table);
-	EXPECT_EQ(0, memory_attach(fd, nr, getpid(), mem, CODE_SIZE, 0));
-	EXPECT_TRUE(warm(mem, 0));
-	EXPECT_EQ(0, dev_drop(self->fd, self->nr));
-	EXPECT_TRUE(warm(mem, 2));
-	close(fd);
-	EXPECT_TRUE(walks_by_fp(mem));
-	munmap(mem, CODE_SIZE);
-}
-
-/* What is attached to memory that is gone is forgotten, sooner or later. */
-TEST_F(life, memory_that_comes_and_goes_leaves_nothing)
-{
-	int i;
-
-	for (i = 0; i < 1000; i++) {
-		u8 *mem = map_anon(0, PAGE, PROT_CODE, 0);
-
-		ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(), mem, PAGE, 0));
-		munmap(mem, PAGE);
-	}
-	EXPECT_GE(100, dev_info(self->fd, "attached"));
-}
-
-/* ------------------------------------------------------------------------ */
 /* Which one counts							      */
 
 /* Tables that prctl() added come first, for code of a file as well. */
@@ -1169,49 +1180,6 @@ TEST_F(life, added_sframe_table_counts_up_to_its_last_byte)
 	munmap(table, PAGE);
 }
 
-/* What a profiler says of the code is not at the expense of the program. */
-TEST_F(life, memory_with_tables_leaves_room_for_added_sframe_tables)
-{
-	u8 *mem = make_memory();
-	struct area a;
-	int i;
-
-	if (must_skip(_metadata, need_sframe()))
-		return;
-	for (i = 0; i < 4096; i++)
-		ASSERT_EQ(0, memory_attach(self->fd, self->nr, getpid(),
-					   mem + 2 * i, 1, 0));
-	EXPECT_EQ(-ENOSPC, memory_attach(self->fd, self->nr, getpid(),
-					 mem + 2 * i, 1, 0));
-	ASSERT_TRUE(area_make(&a, 3, true, true));
-	EXPECT_EQ(0, area_add(&a));
-	EXPECT_TRUE(is_exact(&a.code));
-	remove_table(a.table);
-	munmap(a.mem, AREA_SIZE);
-	munmap(mem, CODE_SIZE);
-}
-
-TEST_F(life, memory_with_an_added_sframe_table_is_taken)
-{
-	struct area a;
-
-	if (must_skip(_metadata, need_sframe()))
-		return;
-	ASSERT_TRUE(area_make(&a, 3, true, true));
-	ASSERT_EQ(0, area_add(&a));
-	EXPECT_EQ(-EEXIST, memory_attach(self->fd, self->nr, getpid(),
-					 (void *)(a.text & -PAGE), PAGE, 0));
-	EXPECT_TRUE(is_exact(&a.code));
-	ASSERT_EQ(0, remove_table(a.table));
-	EXPECT_EQ(0, memory_attach(self->fd, self->nr, getpid(),
-				   (void *)(a.text & -PAGE), PAGE, 0));
-	/* The program knows better what its code is. */
-	EXPECT_EQ(0, area_add(&a));
-	EXPECT_TRUE(is_exact(&a.code));
-	remove_table(a.table);
-	munmap(a.mem, AREA_SIZE);
-}
-
 /* A mapped file with an SFrame table that nobody can write to */
 static bool image_on_disk(struct image *image)
 {
@@ -1246,19 +1214,31 @@ static int image_attach(int fd, int nr, const struct image *image)
 	return attach_as(fd, nr, getpid(), (void *)image->code.addr, &f);
 }
 
-/* The file's own table comes before; what it does not have is looked for here. */
-TEST_F(life, sframe_section_of_the_file_comes_before_the_table_for_it)
+/* By frame pointer from framed_syscall() to code that @ip is in, and to @next */
+static int stack_through(u64 ip, u64 next, uint64_t *ips)
 {
+	u64 words[4] = { };
+
+	words[0] = (unsigned long)&words[2];
+	words[1] = ip;
+	words[3] = next;
+	return stack_of_words(words, ips);
+}
+
+/* The file's own table has what the table for it does not cover. */
+TEST_F(life, table_for_the_file_comes_before_its_sframe_section)
+{
+	u64 next = (unsigned long)call_code_ip, beyond;
 	struct table *t = self->table;
 	uint64_t ips[MAX_IPS];
 	struct image image;
-	/* What comes after all functions of the text is in the table for the file. */
-	u64 words[4] = { };
+	u64 leaf;
 	int nr, i;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
 	ASSERT_TRUE(image_on_disk(&image));
+	EXPECT_TRUE(is_exact(&image.code));
 	EXPECT_TRUE(is_exact(&image.code));
 
 	/* All of it is unknown. */
@@ -1268,62 +1248,78 @@ TEST_F(life, sframe_section_of_the_file_comes_before_the_table_for_it)
 	nr = dev_make_table(self->fd, t);
 	ASSERT_LT(0, nr);
 	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
-	EXPECT_TRUE(is_exact(&image.code));
-	EXPECT_TRUE(is_exact(&image.code));
-
-	/* framed_syscall() is in no table: by frame pointer to this place. */
-	words[0] = (unsigned long)&words[2];
-	words[1] = (image.code.addr & -PAGE) + PAGE - 8;
-	words[3] = (unsigned long)call_code_ip;
+	EXPECT_TRUE(is_cut(&image.code));
+	EXPECT_TRUE(is_cut(&image.code));
+	/* What comes after all functions of the section, too */
+	beyond = (image.code.addr & -PAGE) + PAGE - 8;
 	for (i = 0; i < 2; i++) {
-		EXPECT_EQ(2, stack_of_words(words, ips));
-		EXPECT_EQ(words[1], ips[1]);
+		EXPECT_EQ(2, stack_through(beyond, next, ips));
+		EXPECT_EQ(beyond, ips[1]);
 	}
 	ASSERT_EQ(0, dev_drop(self->fd, nr));
-	EXPECT_EQ(3, stack_of_words(words, ips));
-	EXPECT_EQ(words[3], ips[2]);
+	EXPECT_TRUE(is_exact(&image.code));
+	EXPECT_EQ(3, stack_through(beyond, next, ips));
+	EXPECT_EQ(next, ips[2]);
+
+	/* Only the leaf is known: as something else than it is, and as what it is. */
+	leaf = image.code.leaf - image.addr;
+	for (i = 0; i < 2; i++) {
+		table_start(t);
+		table_row(t, leaf, i ? rule_cfa(RSP, 8) : rule_of(UNWIND_TABLE_OUTERMOST));
+		table_end(t, leaf + STUB_SIZE);
+		nr = dev_make_table(self->fd, t);
+		ASSERT_LT(0, nr);
+		ASSERT_EQ(0, image_attach(self->fd, nr, &image));
+		EXPECT_EQ(!i, is_cut(&image.code));
+		EXPECT_EQ(i, is_exact(&image.code));
+		ASSERT_EQ(0, dev_drop(self->fd, nr));
+	}
+
+	/* Nothing is known of any of it, by a row that says so, and by none. */
+	table_start(t);
+	table_row(t, FILE_TEXT, rule_of(UNWIND_TABLE_NOT_COVERED));
+	table_row(t, FILE_TEXT + PAGE / 2, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_end(t, FILE_TEXT + PAGE);
+	nr = dev_make_table(self->fd, t);
+	ASSERT_LT(0, nr);
+	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
+	EXPECT_TRUE(is_exact(&image.code));
+	EXPECT_TRUE(is_exact(&image.code));
+	ASSERT_EQ(0, dev_drop(self->fd, nr));
+	table_start(t);
+	table_row(t, 0, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_end(t, PAGE);
+	nr = dev_make_table(self->fd, t);
+	ASSERT_LT(0, nr);
+	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
+	EXPECT_TRUE(is_exact(&image.code));
 	EXPECT_TRUE(is_exact(&image.code));
 	close(image.fd);
 	unlink(test_path("image"));
 }
 
-/* The table for the file is believed as long as it applies. */
-TEST_F(life, sframe_section_is_not_looked_for_if_the_table_says_there_is_none)
+/* A table that the program added has all the say about its range. */
+TEST_F(life, added_sframe_table_without_a_rule_comes_before_other_tables)
 {
-	struct table *t = self->table;
-	uint64_t ips[MAX_IPS];
-	struct image image;
-	int nr;
+	unsigned long text = (unsigned long)self->file.mem;
+	u8 *table = map_anon(0, PAGE, PROT_READ | PROT_WRITE, 0);
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_TRUE(image_on_disk(&image));
-
-	table_start(t);
-	t->header.flags = UNWIND_TABLE_NO_SFRAME;
-	table_row(t, 0, rule_of(UNWIND_TABLE_UNKNOWN));
-	table_end(t, FILE_SIZE);
-	nr = dev_make_table(self->fd, t);
-	ASSERT_LT(0, nr);
-	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
-	EXPECT_EQ(1, stack_of((void *)image.code.top, ips));
-	EXPECT_EQ(image.code.ips[0], ips[0]);
-
-	/* Nothing that the table said outlives it, also if it has been used ... */
-	ASSERT_EQ(0, dev_drop(self->fd, nr));
-	EXPECT_TRUE(is_exact(&image.code));
-	EXPECT_TRUE(is_exact(&image.code));
-
-	/* ... and the file that it was for. */
-	ASSERT_TRUE(image_map(&image));
-	nr = dev_make_table(self->fd, t);
-	ASSERT_LT(0, nr);
-	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
-	ASSERT_TRUE(change_file(test_path("image"), TOUCH));
-	ASSERT_TRUE(image_map(&image));
-	EXPECT_TRUE(is_exact(&image.code));
-	close(image.fd);
-	unlink(test_path("image"));
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	EXPECT_TRUE(warm(self->file.mem, 0));
+	sframe_build_init(&build, 3, true, (unsigned long)table);
+	sframe_build_func(&build, text + 16, 16, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 8);
+	ASSERT_LT(0, sframe_build_finish(&build));
+	memcpy(table, build.mem, PAGE);
+	ASSERT_EQ(0, add_table((unsigned long)table, (unsigned long)table + PAGE,
+			       text, text + FILE_PAGES * PAGE));
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	ASSERT_EQ(0, remove_table((unsigned long)table));
+	EXPECT_TRUE(warm(self->file.mem, 0));
+	munmap(table, PAGE);
 }
 
 TEST_HARNESS_MAIN

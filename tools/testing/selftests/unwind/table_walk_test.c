@@ -250,20 +250,17 @@ TEST_F(walk, cfa_by_another_register_in_a_caller_ends_the_walk)
 {
 	struct unwind_table_rule rules[] = {
 		rule_cfa(RBX, 8), rule_deref(RBX, 0, 0), rule_cfa(RSP, 8),
-		rule_cfa(RSP, 8), rule_cfa(RSP, 8), rule_cfa(RSP, 8),
+		rule_cfa(RSP, 8),
 	};
 	unsigned int i;
 
 	rules[2].ra = LOC(REG, R12, 0);
 	rules[3].ra = LOC(REG_DEREF, R12, 0);
-	rules[4].fp = LOC(REG, R13, 0);
-	rules[5].fp = LOC(REG_DEREF, R13, 0);
 	self->s.words[0] = at(self, AT_CALLER);
 	self->s.words[1] = at(self, AT_OUTER);
 	self->s.words[2] = SLOT(2);
 	self->s.regs[RBX] = SLOT(1);
 	self->s.regs[R12] = at(self, AT_OUTER);
-	self->s.regs[R13] = SLOT(1);
 	for (i = 0; i < ARRAY_SIZE(rules); i++) {
 		ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rules[i], UNKNOWN));
 		EXPECT_TRUE(FRAMES(false, AT_CALLER)) {
@@ -271,6 +268,171 @@ TEST_F(walk, cfa_by_another_register_in_a_caller_ends_the_walk)
 		}
 	}
 }
+
+/* ------------------------------------------------------------------------ */
+/* Frame pointers that are not known					      */
+
+/* As rule_cfa(), and nothing is known of the frame pointer. */
+static struct unwind_table_rule rule_no_fp(unsigned int reg, s32 off)
+{
+	struct unwind_table_rule rule = rule_cfa(reg, off);
+
+	rule.fp = LOC(NONE, 0, 0);
+	return rule;
+}
+
+TEST_F(walk, frame_pointer_that_nobody_needs_may_be_unknown)
+{
+	self->s.words[1] = at(self, AT_CALLER);
+	self->s.words[5] = at(self, AT_CALLER_2);
+	self->s.words[6] = at(self, AT_OUTER);
+	ASSERT_TRUE(use_rules(self, rule_no_fp(RSP, 16), rule_cfa(RSP, 32),
+			      rule_cfa(RSP, 8)));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+	EXPECT_EQ(0, self->t.end);
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 16), rule_no_fp(RSP, 32),
+			      rule_cfa(RSP, 8)));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+	ASSERT_TRUE(use_rules(self, rule_no_fp(RSP, 16), rule_no_fp(RSP, 32),
+			      rule_no_fp(RSP, 8)));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+	/* The topmost frame has one, which is as good as in any other rule. */
+	self->s.regs[RBP] = SLOT(0);
+	ASSERT_TRUE(use_rules(self, rule_no_fp(RBP, 16), rule_cfa(RSP, 32),
+			      rule_cfa(RSP, 8)));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+/* By the register as it is in the topmost frame, all of these lead to AT_OUTER. */
+TEST_F(walk, first_frame_that_needs_an_unknown_frame_pointer_is_the_last)
+{
+	struct unwind_table_rule rules[] = {
+		rule_cfa(RBP, 16), rule_saved(RBP, 16, -16), rule_no_fp(RBP, 16),
+		rule_deref(RBP, 0, 16), rule_cfa(RSP, 8), rule_cfa(RSP, 8),
+		rule_of(UNWIND_TABLE_NOT_COVERED),
+	};
+	unsigned int i;
+
+	rules[4].ra = LOC(REG_DEREF, RBP, 8);
+	rules[5].ra = LOC(REG, RBP, 0);
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = at(self, AT_CALLER_2);
+	self->s.words[10] = SLOT(10);
+	self->s.words[11] = at(self, AT_OUTER);
+	for (i = 0; i < ARRAY_SIZE(rules); i++) {
+		self->s.regs[RBP] = i == 5 ? at(self, AT_OUTER) : SLOT(10);
+		ASSERT_TRUE(use_rules(self, rule_no_fp(RSP, 8), rules[i], UNKNOWN));
+		EXPECT_TRUE(FRAMES(false, AT_CALLER)) {
+			TH_LOG("rule %u", i);
+		}
+		EXPECT_EQ(UT_END_NO_FP, self->t.end);
+		/* One frame further on, which has the register as its callee had it */
+		ASSERT_TRUE(use_rules(self, rule_no_fp(RSP, 8), rule_cfa(RSP, 8),
+				      rules[i]));
+		EXPECT_TRUE(FRAMES(false, AT_CALLER, AT_CALLER_2)) {
+			TH_LOG("rule %u", i);
+		}
+		EXPECT_EQ(UT_END_NO_FP, self->t.end);
+	}
+}
+
+TEST_F(walk, frame_pointer_that_a_rule_restores_is_known_again)
+{
+	struct unwind_table_rule rules[] = {
+		rule_saved(RSP, 24, -16), rule_cfa(RSP, 24), rule_cfa(RSP, 24),
+	};
+	unsigned int i;
+
+	/* CFA is word 4; all of these are word 20. */
+	rules[1].fp = LOC(CFA, 0, 16 * 8);
+	rules[2].fp = LOC(REG_DEREF, RSP, 8);
+	self->s.regs[RBP] = SLOT(12);
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[2] = SLOT(20);
+	self->s.words[3] = at(self, AT_CALLER_2);
+	self->s.words[21] = at(self, AT_OUTER);
+	for (i = 0; i < ARRAY_SIZE(rules); i++) {
+		ASSERT_TRUE(use_rules(self, rule_no_fp(RSP, 8), rules[i],
+				      rule_cfa(RBP, 16)));
+		EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER)) {
+			TH_LOG("rule %u", i);
+		}
+	}
+}
+
+/* What is said to be relative to it, or in it, is not known either. */
+TEST_F(walk, frame_pointer_by_an_unknown_one_is_unknown)
+{
+	struct unwind_table_rule rules[] = {
+		rule_cfa(RSP, 8), rule_cfa(RSP, 8), rule_cfa(RSP, 8),
+	};
+	unsigned int i;
+
+	rules[0].fp = LOC(REG, RBP, -16);
+	rules[1].fp = LOC(REG_DEREF, RBP, 0);
+	self->s.regs[RBP] = SLOT(10);
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = at(self, AT_CALLER_2);
+	self->s.words[2] = at(self, AT_OUTER);
+	self->s.words[10] = SLOT(10);
+	self->s.words[11] = at(self, AT_OUTER);
+	for (i = 0; i < ARRAY_SIZE(rules); i++) {
+		ASSERT_TRUE(use_rules(self, rule_no_fp(RSP, 8), rules[i],
+				      rule_cfa(RSP, 8)));
+		EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER)) {
+			TH_LOG("rule %u", i);
+		}
+		ASSERT_TRUE(use_rules(self, rule_no_fp(RSP, 8), rules[i],
+				      rule_cfa(RBP, 16)));
+		EXPECT_TRUE(FRAMES(false, AT_CALLER, AT_CALLER_2)) {
+			TH_LOG("rule %u", i);
+		}
+		EXPECT_EQ(UT_END_NO_FP, self->t.end);
+	}
+}
+
+/* A caller's registers are not known, but it may not be needed. */
+TEST_F(walk, frame_pointer_in_another_register_of_a_caller_is_unknown)
+{
+	struct unwind_table_rule rules[] = { rule_cfa(RSP, 8), rule_cfa(RSP, 8) };
+	unsigned int i;
+
+	rules[0].fp = LOC(REG, R13, 0);
+	rules[1].fp = LOC(REG_DEREF, R13, 0);
+	self->s.regs[R13] = SLOT(10);
+	self->s.regs[RBP] = SLOT(10);
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = at(self, AT_CALLER_2);
+	self->s.words[2] = at(self, AT_OUTER);
+	self->s.words[10] = SLOT(10);
+	self->s.words[11] = at(self, AT_OUTER);
+	for (i = 0; i < ARRAY_SIZE(rules); i++) {
+		ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rules[i], rule_cfa(RSP, 8)));
+		EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER)) {
+			TH_LOG("rule %u", i);
+		}
+		ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rules[i], rule_cfa(RBP, 16)));
+		EXPECT_TRUE(FRAMES(false, AT_CALLER, AT_CALLER_2)) {
+			TH_LOG("rule %u", i);
+		}
+		EXPECT_EQ(UT_END_NO_FP, self->t.end);
+	}
+}
+
+TEST_F(walk, trace_event_tells_that_the_frame_pointer_was_unknown)
+{
+	trace_clear();
+	ASSERT_EQ(0, trace_event("unwind_user_done", true));
+	self->s.regs[RBP] = SLOT(10);
+	self->s.words[0] = at(self, AT_CALLER);
+	ASSERT_TRUE(use_rules(self, rule_no_fp(RSP, 8), rule_cfa(RBP, 16), UNKNOWN));
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
+	ASSERT_EQ(0, trace_event("unwind_user_done", false));
+	EXPECT_EQ(2, trace_count_of_task(" end=no frame pointer"));
+}
+
+/* ------------------------------------------------------------------------ */
+/* Other places of values						      */
 
 TEST_F(walk, frame_pointer_of_each_kind)
 {
@@ -342,11 +504,16 @@ TEST_F(walk, stack_pointer_that_does_not_move_up_ends_the_walk_in_a_caller)
 {
 	struct unwind_table_rule rules[] = {
 		rule_cfa(RSP, 0), rule_cfa(RSP, -8), rule_cfa(RBP, 16), rule_cfa(RSP, 4),
+		/* To where it is already, which is no other stack */
 		rule_deref(RSP, 0, 0),
+		/* Not an ordinary rule, but not one from memory either */
+		rule_cfa(RBP, 16), rule_cfa(RBP, 16),
 	};
 	unsigned int i;
 
 	rules[0].ra = LOC(REG, RBP, 0);
+	rules[5].fp = LOC(CFA, 0, 0);
+	rules[6].ra = LOC(REG_DEREF, RBP, 8);
 	self->s.words[4] = at(self, AT_CALLER);
 	self->s.words[2] = at(self, AT_OUTER);
 	self->s.words[3] = self->s.words[2];
@@ -357,6 +524,138 @@ TEST_F(walk, stack_pointer_that_does_not_move_up_ends_the_walk_in_a_caller)
 		EXPECT_TRUE(FRAMES(false, AT_CALLER)) {
 			TH_LOG("rule %u", i);
 		}
+	}
+}
+
+/* ------------------------------------------------------------------------ */
+/* Switches of stacks							      */
+
+/* Code that has saved the stack pointer of another stack, and goes on there */
+TEST_F(walk, cfa_in_memory_leads_to_a_lower_stack_and_back)
+{
+	struct unwind_table_rule down = rule_deref(RSP, 0, 16);
+
+	/* The topmost frame is at word 200, its caller at word 12, then word 303. */
+	self->s.regs[RSP] = SLOT(200);
+	self->s.words[200] = SLOT(10);
+	self->s.words[11] = at(self, AT_CALLER);
+	self->s.words[13] = SLOT(303);
+	self->s.words[302] = at(self, AT_CALLER_2);
+	self->s.words[303] = at(self, AT_OUTER);
+	ASSERT_TRUE(use_rules(self, down, rule_deref(RSP, 8, 0), rule_cfa(RSP, 8)));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+
+	/* The frame pointer that is saved there is that of the other stack. */
+	down.fp = LOC(CFA_DEREF, 0, -16);
+	self->s.regs[RBP] = SLOT(250);
+	self->s.words[10] = SLOT(20);
+	self->s.words[20] = SLOT(30);
+	self->s.words[21] = at(self, AT_CALLER_2);
+	self->s.words[31] = at(self, AT_OUTER);
+	ASSERT_TRUE(use_rules(self, down, rule_saved(RBP, 16, -16), rule_cfa(RBP, 16)));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+
+	/* A caller does it, and the topmost frame does not. */
+	self->s.words[200] = at(self, AT_CALLER);
+	self->s.words[202] = SLOT(6);
+	self->s.words[5] = at(self, AT_CALLER_2);
+	self->s.words[6] = at(self, AT_OUTER);
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_deref(RSP, 8, 0),
+			      rule_cfa(RSP, 8)));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
+}
+
+/* From the lower stack on, SP moves up as from any other. */
+TEST_F(walk, rules_on_a_lower_stack_move_the_stack_pointer_up)
+{
+	self->s.regs[RSP] = SLOT(200);
+	self->s.regs[RBP] = SLOT(4);
+	self->s.words[200] = SLOT(12);
+	self->s.words[11] = at(self, AT_CALLER);
+	self->s.words[5] = at(self, AT_CALLER_2);
+	ASSERT_TRUE(use_rules(self, rule_deref(RSP, 0, 0), rule_cfa(RBP, 16),
+			      rule_cfa(RSP, 8)));
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
+	EXPECT_EQ(UT_END_CORRUPT, self->t.end);
+}
+
+TEST_F(walk, lower_stack_that_is_none_ends_the_walk)
+{
+	ASSERT_TRUE(use_rules(self, rule_deref(RSP, 0, 0), UNKNOWN, UNKNOWN));
+	self->s.regs[RSP] = SLOT(200);
+	self->s.words[11] = at(self, AT_CALLER);
+	/* Not aligned; nothing; no memory; no return address */
+	self->s.words[200] = SLOT(12) + 4;
+	EXPECT_TRUE(FRAMES(false));
+	EXPECT_EQ(UT_END_CORRUPT, self->t.end);
+	self->s.words[200] = 0;
+	EXPECT_TRUE(FRAMES(false));
+	EXPECT_EQ(UT_END_CORRUPT, self->t.end);
+	self->s.words[200] = 0x1000;
+	EXPECT_TRUE(FRAMES(false));
+	EXPECT_EQ(UT_END_ABSENT, self->t.end);
+	self->s.words[200] = SLOT(8);
+	EXPECT_TRUE(FRAMES(false));
+}
+
+/* What the kernel documents as its limit */
+#define MAX_SWITCHES	16
+
+/*
+ * Each frame of these leads ten words down, and then there is the outermost. Returns
+ * how many addresses the walk should have if it is complete.
+ */
+static int switch_down(struct _test_data_walk *self, unsigned int switches, u64 *ips)
+{
+	unsigned int i, sp = 1000;
+
+	self->s.regs[RSP] = SLOT(sp);
+	ips[0] = at(self, AT_MIDDLE);
+	for (i = 1; i <= switches; i++, sp -= 10) {
+		ips[i] = at(self, i < switches ? AT_CALLER : AT_OUTER);
+		self->s.words[sp] = SLOT(sp - 10);
+		self->s.words[sp - 11] = ips[i];
+	}
+	return i;
+}
+
+TEST_F(walk, number_of_switches_to_lower_stacks_is_bounded)
+{
+	u64 ips[MAX_SWITCHES + 4];
+	int i, nr;
+
+	ASSERT_TRUE(use_rules(self, rule_deref(RSP, 0, 0), rule_deref(RSP, 0, 0), UNKNOWN));
+	for (i = 0; i < 2; i++) {
+		nr = switch_down(self, MAX_SWITCHES, ips);
+		table_walk(&self->s, &self->t);
+		EXPECT_TRUE(is_trace(&self->t, ips, nr, true));
+		EXPECT_EQ(0, self->t.end);
+
+		/* One less than there are, so that the outermost is not reached */
+		nr = switch_down(self, MAX_SWITCHES + 1, ips) - 1;
+		table_walk(&self->s, &self->t);
+		EXPECT_TRUE(is_trace(&self->t, ips, nr, false));
+		EXPECT_EQ(UT_END_CORRUPT, self->t.end);
+	}
+}
+
+/* Two stacks that lead to each other */
+TEST_F(walk, stacks_in_a_circle_end_the_walk)
+{
+	int i;
+
+	ASSERT_TRUE(use_rules(self, rule_deref(RSP, 0, 0), rule_deref(RSP, 0, 0), UNKNOWN));
+	self->s.regs[RSP] = SLOT(500);
+	self->s.words[500] = SLOT(100);
+	self->s.words[99] = at(self, AT_CALLER);
+	self->s.words[100] = SLOT(500);
+	self->s.words[499] = at(self, AT_CALLER);
+	for (i = 0; i < 2; i++) {
+		table_walk(&self->s, &self->t);
+		/* Down and up as often */
+		EXPECT_EQ(1 + 2 * MAX_SWITCHES, self->t.nr);
+		EXPECT_FALSE(self->t.outermost);
+		EXPECT_EQ(UT_END_CORRUPT, self->t.end);
 	}
 }
 
@@ -437,12 +736,9 @@ TEST_F(walk, first_walk_of_a_process_is_by_tables_at_its_exit)
 	self->s.words[9] = at(self, AT_CALLER_2);
 	pid = fork();
 	ASSERT_LE(0, pid);
-	if (!pid) {
-		/* Its headers are looked for there. */
-		(void)__atomic_load_n((u8 *)self->file.mem, __ATOMIC_RELAXED);
+	if (!pid)
 		_exit(!walk_at_exit(&self->s, &self->t) ||
 		      !is_trace(&self->t, ips, 3, true));
-	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
 }
@@ -650,6 +946,37 @@ TEST_F(walk, number_of_signal_frames_is_bounded)
 	EXPECT_FALSE(self->t.outermost);
 }
 
+/* Both are where SP may move down. */
+TEST_F(walk, signal_frames_and_switches_to_lower_stacks_are_counted_together)
+{
+	u64 ips[MAX_SWITCHES + 4];
+	struct table *t = self->table;
+	int i, nr;
+
+	table_start(t);
+	table_row(t, PAGE, rule_signal(8));
+	table_row(t, 8 * PAGE, rule_deref(RSP, 0, 0));
+	table_row(t, 9 * PAGE, UNKNOWN);
+	table_row(t, 12 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(t, FILE_PAGES * PAGE);
+	ASSERT_LT(0, file_use(self->fd, t, &self->file));
+	for (i = MAX_SWITCHES - 1; i <= MAX_SWITCHES; i++) {
+		nr = switch_down(self, i, ips + 1);
+		/* The frame that a signal made comes before. */
+		ips[0] = at(self, AT_MIDDLE);
+		ips[1] = at(self, AT_CALLER);
+		self->s.words[999] = ips[1];
+		self->s.regs[RSP] = SLOT(999);
+		table_walk(&self->s, &self->t);
+		if (i < MAX_SWITCHES) {
+			EXPECT_TRUE(is_trace(&self->t, ips, nr + 1, true));
+		} else {
+			EXPECT_TRUE(is_trace(&self->t, ips, nr, false));
+			EXPECT_EQ(UT_END_CORRUPT, self->t.end);
+		}
+	}
+}
+
 /* ------------------------------------------------------------------------ */
 /* Where rules count							      */
 
@@ -784,6 +1111,57 @@ TEST_F(walk, page_of_the_file_that_is_in_two_segments)
 			   self->s.words[7] - at(self, 0),
 			   second + 9 * PAGE + 0x10));
 	munmap(mem, 32 * PAGE);
+}
+
+/*
+ * Where offsets in the file are higher than addresses, the table has rules for what would
+ * be at addresses below 0 and from there on. What is below the mapping is other code.
+ */
+TEST_F(walk, code_below_a_mapping_with_a_high_offset_has_no_rules)
+{
+	const unsigned long low = 0x18000, addr = 0x20000, offset = 0x80000;
+	u64 ips[] = { addr + AT_MIDDLE, low + 0x11, addr + AT_OUTER };
+	u8 *mem = calloc(FILE_PAGES, PAGE);
+	struct table *t = self->table;
+	struct code_file f = { };
+	int i;
+
+	ASSERT_NE(NULL, mem);
+	snprintf(f.path, sizeof(f.path), "%s", test_path("high"));
+	f.fd = open(f.path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+	code_fill(mem, 0xcc);
+	ASSERT_EQ((ssize_t)(FILE_PAGES * PAGE), pwrite(f.fd, mem, FILE_PAGES * PAGE, offset));
+	free(mem);
+	close(f.fd);
+	f.fd = open(f.path, O_RDONLY | O_CLOEXEC);
+	ASSERT_EQ(0, fstat(f.fd, &f.st));
+	wait_for_clock(&f.st);
+	f.mem = mmap((void *)addr, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC,
+		     MAP_PRIVATE | MAP_FIXED_NOREPLACE, f.fd, offset);
+	ASSERT_EQ(addr, (unsigned long)f.mem);
+	mem = map_anon(low, PAGE, PROT_CODE, MAP_FIXED_NOREPLACE);
+	ASSERT_EQ(low, (unsigned long)mem);
+	memset(mem, 0xcc, PAGE);
+
+	table_start(t);
+	table_row(t, 0x50000, UNKNOWN);
+	table_row(t, offset + AT_MIDDLE, rule_cfa(RSP, 8));
+	table_row(t, offset + AT_MIDDLE + 1, UNKNOWN);
+	table_row(t, offset + 12 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(t, offset + FILE_PAGES * PAGE);
+	self->nr = dev_make_table(self->fd, t);
+	ASSERT_LT(0, self->nr);
+	ASSERT_EQ(0, attach_as(self->fd, self->nr, getpid(), f.mem, &f));
+	self->s.ip = addr + CALL_MIDDLE;
+	self->s.words[0] = ips[1];
+	self->s.regs[RBP] = SLOT(10);
+	self->s.words[11] = ips[2];
+	for (i = 0; i < 2; i++) {
+		table_walk(&self->s, &self->t);
+		EXPECT_TRUE(is_trace(&self->t, ips, 3, true));
+	}
+	munmap(mem, PAGE);
+	file_end(&f);
 }
 
 /*

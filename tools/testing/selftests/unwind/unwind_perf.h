@@ -30,6 +30,8 @@
 #define UT_END_CORRUPT		3
 #define UT_END_DEPTH		4
 #define UT_END_REFUSED		5
+#define UT_END_CHANGING		7
+#define UT_END_NO_FP		9
 
 /* Most user addresses that a record can have. */
 #define UT_MAX_ENTRIES			510

@@ -312,15 +312,16 @@ const char *need_cpus(int nr)
 
 /*
  * Let @size addresses from @addr on pass for return addresses: the call before
- * each of them must be in executable memory, or a walk ends there.
+ * each of them must be in executable memory, or a walk ends there. So it does if what
+ * comes after the call is not in memory.
  */
 bool map_code(unsigned long addr, size_t size)
 {
 	unsigned long start = (addr - 1) & -4096UL;
 
 	return mmap((void *)start, addr + size - start, PROT_READ | PROT_EXEC,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) ==
-	       (void *)start;
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_POPULATE,
+		    -1, 0) == (void *)start;
 }
 
 /*

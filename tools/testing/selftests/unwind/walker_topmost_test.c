@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The walker at the topmost frame: whether the caller of a function is found
- * depends on the instruction, with a uprobe on it or not, and must not.
+ * depends on the instruction, with a uprobe on it or not, and must not. In memory of no
+ * file this is so for callers as well, where all that they do is return.
  */
 #include <signal.h>
 #include <sys/auxv.h>
@@ -365,6 +366,220 @@ TEST_F(function, uprobe_on_each_instruction_keeps_the_caller)
 		up_close(&ring);
 	}
 }
+
+/* ------------------------------------------------------------------------ */
+/* Epilogues in memory of no file					      */
+
+#ifdef __x86_64__
+struct epilogue {
+	const char *what;
+	unsigned char code[20];
+	/* From the stack pointer to the return address, and to the frame pointer */
+	int ra;
+	int fp;
+};
+
+#define NOT_SAVED	-1
+
+static const struct epilogue epilogues[] = {
+	{ "ret", { 0xc3 }, 0, NOT_SAVED },
+	{ "rep ret", { 0xf3, 0xc3 }, 0, NOT_SAVED },
+	{ "bnd ret", { 0xf2, 0xc3 }, 0, NOT_SAVED },
+	{ "ret $16", { 0xc2, 0x10, 0x00 }, 0, NOT_SAVED },
+	{ "add $8", { 0x48, 0x83, 0xc4, 0x08, 0xc3 }, 0x08, NOT_SAVED },
+	{ "add $120", { 0x48, 0x83, 0xc4, 0x78, 0xc3 }, 0x78, NOT_SAVED },
+	{ "add $0x108", { 0x48, 0x81, 0xc4, 0x08, 0x01, 0, 0, 0xc3 }, 0x108, NOT_SAVED },
+	{ "lea 8", { 0x48, 0x8d, 0x64, 0x24, 0x08, 0xc3 }, 0x08, NOT_SAVED },
+	{ "lea 0x208", { 0x48, 0x8d, 0xa4, 0x24, 0x08, 0x02, 0, 0, 0xc3 }, 0x208, NOT_SAVED },
+	{ "pop %rbx", { 0x5b, 0xc3 }, 0x08, NOT_SAVED },
+	{ "pop %r12, %r13", { 0x41, 0x5c, 0x41, 0x5d, 0xc3 }, 0x10, NOT_SAVED },
+	{ "pop %rbp", { 0x5d, 0xc3 }, 0x08, 0x00 },
+	{ "pop %rbp; rep ret", { 0x5d, 0xf3, 0xc3 }, 0x08, 0x00 },
+	{ "pop %rbx, %rbp", { 0x5b, 0x5d, 0xc3 }, 0x10, 0x08 },
+	{ "add $8; pop %rbp", { 0x48, 0x83, 0xc4, 0x08, 0x5d, 0xc3 }, 0x10, 0x08 },
+	{ "lea 8; pop %rbp", { 0x48, 0x8d, 0x64, 0x24, 0x08, 0x5d, 0xc3 }, 0x10, 0x08 },
+	{ "add $16; pop %rbx, %rbp, %r12",
+	  { 0x48, 0x83, 0xc4, 0x10, 0x5b, 0x5d, 0x41, 0x5c, 0xc3 }, 0x28, 0x18 },
+	{ "add $8; six pops", { 0x48, 0x83, 0xc4, 0x08, 0x5b, 0x5d, 0x41, 0x5c, 0x41, 0x5d,
+				0x41, 0x5e, 0x41, 0x5f, 0xc3 }, 0x38, 0x10 },
+};
+
+/* What is none of these, or not yet; by frame pointer, all have the same caller. */
+static const struct epilogue others[] = {
+	{ "leave", { 0xc9, 0xc3 } },
+	{ "nop", { 0x90, 0xc3 } },
+	{ "mov", { 0x48, 0x89, 0xd8, 0xc3 } },
+	{ "add $4", { 0x48, 0x83, 0xc4, 0x04, 0xc3 } },
+	{ "add $-8", { 0x48, 0x83, 0xc4, 0xf8, 0xc3 } },
+	{ "add $-8, long", { 0x48, 0x81, 0xc4, 0xf8, 0xff, 0xff, 0xff, 0xc3 } },
+	{ "add $0x7ffffff8", { 0x48, 0x81, 0xc4, 0xf8, 0xff, 0xff, 0x7f, 0xc3 } },
+	{ "add $8,%esp", { 0x83, 0xc4, 0x08, 0xc3 } },
+	{ "add $8,%rbx", { 0x48, 0x83, 0xc3, 0x08, 0xc3 } },
+	{ "sub", { 0x48, 0x83, 0xec, 0x08, 0xc3 } },
+	{ "lea to %rax", { 0x48, 0x8d, 0x44, 0x24, 0x08, 0xc3 } },
+	{ "lea of %rbx", { 0x48, 0x8d, 0x63, 0x08, 0xc3 } },
+	{ "lea $-8", { 0x48, 0x8d, 0x64, 0x24, 0xf8, 0xc3 } },
+	{ "pop %rsp", { 0x5c, 0xc3 } },
+	{ "pop %rbx, %rsp", { 0x5b, 0x5c, 0xc3 } },
+	{ "inc", { 0x41, 0xff, 0xc3 } },
+	{ "add; nop", { 0x48, 0x83, 0xc4, 0x08, 0x90, 0xc3 } },
+	{ "add; jmp", { 0x48, 0x83, 0xc4, 0x08, 0xe9, 0xc3, 0, 0, 0 } },
+	{ "add; add", { 0x48, 0x83, 0xc4, 0x08, 0x48, 0x83, 0xc4, 0x08, 0xc3 } },
+	{ "pop; add", { 0x5b, 0x48, 0x83, 0xc4, 0x08, 0xc3 } },
+	{ "pop; call", { 0x5b, 0xe8, 0xc3, 0, 0, 0 } },
+	{ "nothing", { 0 } },
+};
+
+/* Frames that frame pointers lead to, which are beyond all epilogues' */
+#define EPILOGUE_FP	(walk.fp + 256 * W)
+
+/* A page of code of no file */
+static unsigned char *code_page(void)
+{
+	return mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+/*
+ * The caller of the topmost frame returns to the epilogue at @at, and that to RA(100); or
+ * by frame pointer, to the first of the others. What @e restores is the frame pointer; in
+ * the register is another one, or none.
+ */
+static bool epilogue_is_wanted(const struct epilogue *e, const unsigned char *at, bool taken)
+{
+	unsigned long sp = walk.fp + 2 * W;
+	bool restores = taken && e->fp != NOT_SAVED;
+
+	build(EPILOGUE_FP, 3);
+	put_frame(walk.fp, restores ? 0x1234 : EPILOGUE_FP, A(at));
+	put(sp + e->ra, RA(100));
+	if (e->fp != NOT_SAVED)
+		put(sp + e->fp, EPILOGUE_FP);
+	want_nothing();
+	want(A(stub_plain_ip));
+	want(A(at));
+	if (taken)
+		want(RA(100));
+	want_frames(0, 3);
+	return stub_is_wanted(stub_plain, walk.fp);
+}
+
+TEST_F(walk, epilogue_after_a_call_tells_where_the_caller_is)
+{
+	unsigned char *code = code_page(), *at = code + 0x100;
+	unsigned int i;
+
+	ASSERT_NE(-1UL, A(code));
+	for (i = 0; i < ARRAY_SIZE(epilogues); i++) {
+		memcpy(at, epilogues[i].code, sizeof(epilogues[i].code));
+		EXPECT_TRUE(epilogue_is_wanted(&epilogues[i], at, true)) {
+			TH_LOG("%s", epilogues[i].what);
+		}
+	}
+}
+
+TEST_F(walk, other_code_after_a_call_is_walked_by_frame_pointer)
+{
+	unsigned char *code = code_page(), *at = code + 0x100;
+	unsigned int i;
+
+	ASSERT_NE(-1UL, A(code));
+	for (i = 0; i < ARRAY_SIZE(others); i++) {
+		memcpy(at, others[i].code, sizeof(others[i].code));
+		EXPECT_TRUE(epilogue_is_wanted(&others[i], at, false)) {
+			TH_LOG("%s", others[i].what);
+		}
+	}
+}
+
+/* Nothing is remembered of code that nobody tells the changes of. */
+TEST_F(walk, epilogue_that_comes_and_goes)
+{
+	unsigned char *code = code_page(), *at = code + 0x100;
+	const struct epilogue *e = &epilogues[ARRAY_SIZE(epilogues) - 1];
+	int i;
+
+	ASSERT_NE(-1UL, A(code));
+	for (i = 0; i < 4; i++) {
+		memcpy(at, others[0].code, sizeof(others[0].code));
+		EXPECT_TRUE(epilogue_is_wanted(e, at, false));
+		memcpy(at, e->code, sizeof(e->code));
+		EXPECT_TRUE(epilogue_is_wanted(e, at, true));
+	}
+}
+
+/* The ret is the last byte of all, or would be the next one. */
+TEST_F(walk, epilogue_at_the_end_of_the_last_page)
+{
+	const struct epilogue *e = &epilogues[ARRAY_SIZE(epilogues) - 1];
+	unsigned char *code = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const size_t len = 15;
+
+	ASSERT_NE(-1UL, A(code));
+	memcpy(code + PAGE - len, e->code, len);
+	ASSERT_EQ(0, munmap(code + PAGE, PAGE));
+	EXPECT_TRUE(epilogue_is_wanted(e, code + PAGE - len, true));
+	memcpy(code + PAGE - len + 1, e->code, len - 1);
+	EXPECT_TRUE(epilogue_is_wanted(e, code + PAGE - len + 1, false));
+}
+
+/* A file can have tables, and its code keeps a frame pointer where it has none. */
+TEST_F(walk, epilogue_in_a_file_is_not_looked_at_after_a_call)
+{
+	int fd = syscall(SYS_memfd_create, "code", 0);
+	unsigned char *code, *at;
+	unsigned int i;
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, PAGE));
+	code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_SHARED, fd, 0);
+	ASSERT_NE(-1UL, A(code));
+	at = code + 0x100;
+	for (i = 0; i < ARRAY_SIZE(epilogues); i++) {
+		memcpy(at, epilogues[i].code, sizeof(epilogues[i].code));
+		EXPECT_TRUE(epilogue_is_wanted(&epilogues[i], at, false)) {
+			TH_LOG("%s", epilogues[i].what);
+		}
+	}
+	close(fd);
+}
+
+/*
+ * A system call right before it, and then it is what it says. The registers that it
+ * restores are those of probe_at(), which has the struct probe in the last of them.
+ */
+TEST_F(walk, epilogue_is_where_the_topmost_frame_is)
+{
+	unsigned char *code = code_page(), *at = code + 0x100;
+	unsigned int i;
+	int slot;
+
+	ASSERT_NE(-1UL, A(code));
+	memcpy(at, "\x0f\x05", 2);
+	for (i = 0; i < ARRAY_SIZE(epilogues); i++) {
+		const struct epilogue *e = &epilogues[i];
+		struct probe p = probe_of(at, walk.sp, EPILOGUE_FP, NR_GETPPID);
+
+		memcpy(at + 2, e->code, sizeof(e->code));
+		build(EPILOGUE_FP, 3);
+		for (slot = 0; slot < e->ra; slot += W)
+			put(walk.sp + slot, A(&p));
+		put(walk.sp + e->ra, A(probe_back));
+		if (e->fp != NOT_SAVED) {
+			put(walk.sp + e->fp, EPILOGUE_FP);
+			p.fp = 0x1234;
+		}
+		want_nothing();
+		want(A(at + 2));
+		want(A(probe_back));
+		want_frames(0, 3);
+		EXPECT_TRUE(sample_is_wanted(&p)) {
+			TH_LOG("%s", e->what);
+		}
+	}
+}
+#endif
 
 /* ------------------------------------------------------------------------ */
 /* Out-of-line slots							      */

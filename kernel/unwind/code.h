@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _KERNEL_UNWIND_CODE_H
+#define _KERNEL_UNWIND_CODE_H
+
+/*
+ * The code map: which rule is for an address of an mm?
+ *
+ * The map knows for ranges of code where their rules are: in a table that the
+ * process has added, in a table for the file, or in the file's own SFrame table. It is
+ * made by walks, an array that is replaced as a whole, and read under RCU.
+ *
+ * Nobody tells the map that mappings change. A range has the sequence of the mmap lock
+ * at which it was compared with its mapping. While that is the same, nothing was mapped
+ * or unmapped since; else it is compared again before it is used, and replaced if
+ * another file is there now.
+ */
+
+#include <linux/mm_types.h>
+#include <linux/rcupdate.h>
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include <linux/time64.h>
+#include <linux/types.h>
+#include <linux/unwind_rule.h>
+#include <linux/unwind_user_types.h>
+
+#include "rule_cache.h"
+#include "sframe.h"
+#include "table.h"
+
+struct file;
+struct unwind_file;
+
+/*
+ * Limits per mm. If there is no room, the kernel forgets what it has found, and refuses
+ * to add a table. All of it together takes less than a MB of kernel memory, which is
+ * charged to the memory cgroup.
+ */
+#define UNWIND_MAX_FOUND	1024
+#define UNWIND_MAX_ADDED	4096
+
+/* What the mmap lock's sequence never is while nobody holds the lock for writing */
+#define UNWIND_SEQ_NONE		1U
+
+/**
+ * struct unwind_sframe - An SFrame table in the memory of a process
+ * @sec:	The table
+ * @bad:	It is not worth another look
+ * @ref:	One for each range that has it, one for each walk that uses it
+ * @rcu:	To free it
+ */
+struct unwind_sframe {
+	struct sframe_section	sec;
+	bool			bad;
+	refcount_t		ref;
+	struct rcu_head		rcu;
+};
+
+/**
+ * struct unwind_identity - What differs where an inode, or its contents, are other ones
+ * @ino:	Number
+ * @size:	In bytes
+ * @mtime_sec:	Time of modification
+ * @mtime_nsec:	Nanoseconds of that
+ * @generation:	Of the number
+ */
+struct unwind_identity {
+	unsigned long		ino;
+	loff_t			size;
+	time64_t		mtime_sec;
+	u32			mtime_nsec;
+	u32			generation;
+};
+
+/**
+ * struct unwind_range - Some code of an mm
+ * @start:	First byte
+ * @end:	The end (exclusive)
+ * @delta:	From an address to the offset in the file; 0 if there is no file
+ * @key:	What the file is known by: its inode, which may be gone; or the image of a
+ *		vDSO. NULL if the code is in no file
+ * @differs:	The code need not be that of the file, since it can be written
+ * @identity:	Of the inode, all 0 if there is none
+ * @file:	What tables for the file are attached to, with a reference; or NULL
+ * @sframe:	SFrame table, with a reference; ERR_PTR(-ENOENT) if there is none; NULL if
+ *		that could not be told at @asked
+ * @asked:	In jiffies
+ * @seq:	mm_struct::mm_lock_seq when this was last compared with the mapping, or
+ *		UNWIND_SEQ_NONE
+ * @count:	Of @file when the generation of the map was new; without @file, of all
+ *		files when there was none with @key
+ * @rcu:	To free it
+ *
+ * In a map, @seq and @count are the only fields that change.
+ */
+struct unwind_range {
+	unsigned long		start;
+	unsigned long		end;
+	u64			delta;
+	const void		*key;
+	struct unwind_identity	identity;
+	struct unwind_file	*file;
+	struct unwind_sframe	*sframe;
+	u32			asked;
+	bool			differs;
+	unsigned int		seq;
+	unsigned int		count;
+	struct rcu_head		rcu;
+};
+
+/* Is it the code of a file? */
+static inline bool unwind_range_is_file(const struct unwind_range *range)
+{
+	return range->key && !range->differs;
+}
+
+/**
+ * struct unwind_map - What is known about the code of an mm
+ * @rcu:	To free it
+ * @gen:	Generation: rules that were cached in another one do not count. It moves
+ *		when a range goes, or a table of one
+ * @nr_added:	So many ranges have tables that the process has added
+ * @nr:		Number of all ranges
+ * @ranges:	First those that were added, then those that were found, each sorted and
+ *		without overlaps. What was added comes first
+ */
+struct unwind_map {
+	struct rcu_head		rcu;
+	u64			gen;
+	unsigned int		nr_added;
+	unsigned int		nr;
+	struct unwind_range	*ranges[] __counted_by(nr);
+};
+
+/**
+ * struct unwind_mm - What the unwinder has of an mm
+ * @lock:	To replace @map
+ * @map:	NULL as long as nothing is known
+ * @cache:	Rules by address
+ */
+struct unwind_mm {
+	/* See above. */
+	spinlock_t			lock;
+	struct unwind_map __rcu		*map;
+	struct rule_set			cache[RULE_SETS];
+};
+
+/**
+ * struct unwind_code - What a walk knows about the code around an address
+ * @start:	First byte of code that was compared with its mapping in this walk
+ * @len:	Bytes from there; 0 if there is none
+ * @last_start:	Of the code without table that the walk was in before
+ * @last_len:	As above
+ * @fixed:	There is no table: rules need not be looked for
+ * @anon:	Memory of no file, such as a JIT compiler's, or that differs from its file
+ * @mix:	rule_cache_mix() of @gen
+ * @part:	The part of @table with all of this code; no @part.words without @table. Its
+ *		start is an address
+ * @table:	The table for the file, which is there until the end of the RCU reader
+ *		that has found it; or NULL
+ * @sframe:	The SFrame table, or NULL if there is none, unless @fixed; with a reference
+ * @delta:	See struct unwind_range
+ * @gen:	Generation of the map
+ * @um:		Of current's mm, NULL if there was no memory for it
+ */
+struct unwind_code {
+	unsigned long			start;
+	unsigned long			len;
+	unsigned long			last_start;
+	unsigned long			last_len;
+	bool				fixed;
+	bool				anon;
+	u64				mix;
+	struct unwind_table_part	part;
+	const struct unwind_table	*table;
+	struct unwind_sframe		*sframe;
+	u64				delta;
+	u64				gen;
+	struct unwind_mm		*um;
+};
+
+#ifdef CONFIG_UNWIND_USER_CODE
+
+void unwind_code_begin(struct unwind_code *code);
+void unwind_code_end(struct unwind_code *code);
+bool unwind_code_find(struct unwind_code *code, unsigned long pc);
+enum unwind_user_status
+unwind_code_rule(struct unwind_code *code, unsigned long pc, bool missed,
+		 struct unwind_rule *rule, enum unwind_user_type *type);
+
+struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp);
+int unwind_map_add(struct unwind_mm *um, const struct unwind_range *range, gfp_t gfp);
+int unwind_map_remove(struct unwind_mm *um, u64 sframe_start, gfp_t gfp);
+void unwind_range_set(struct unwind_range *range,
+		      const struct vm_area_struct *vma);
+
+#else /* !CONFIG_UNWIND_USER_CODE */
+
+/* No code has a table. */
+static inline void unwind_code_begin(struct unwind_code *code)
+{
+	*code = (struct unwind_code) { .len = ULONG_MAX, .fixed = true };
+}
+
+static inline void unwind_code_end(struct unwind_code *code) { }
+
+static inline bool unwind_code_find(struct unwind_code *code, unsigned long pc)
+{
+	return false;
+}
+
+static inline enum unwind_user_status
+unwind_code_rule(struct unwind_code *code, unsigned long pc, bool missed,
+		 struct unwind_rule *rule, enum unwind_user_type *type)
+{
+	return UNWIND_USER_NO_RULE;
+}
+
+#endif /* CONFIG_UNWIND_USER_CODE */
+
+#ifdef CONFIG_UNWIND_USER_SFRAME
+
+struct unwind_sframe *unwind_sframe_alloc(gfp_t gfp);
+struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
+					 struct file *file, unsigned long pc);
+void unwind_sframe_put(struct unwind_sframe *sframe);
+enum unwind_user_status unwind_sframe_rule(struct unwind_sframe *sframe,
+					   unsigned long pc,
+					   struct unwind_rule *rule);
+
+#else /* !CONFIG_UNWIND_USER_SFRAME */
+
+static inline struct unwind_sframe *
+unwind_sframe_find(const struct unwind_range *range, struct file *file,
+		   unsigned long pc)
+{
+	return ERR_PTR(-ENOENT);
+}
+
+static inline void unwind_sframe_put(struct unwind_sframe *sframe) { }
+
+static inline enum unwind_user_status
+unwind_sframe_rule(struct unwind_sframe *sframe, unsigned long pc,
+		   struct unwind_rule *rule)
+{
+	return UNWIND_USER_NO_RULE;
+}
+
+#endif /* CONFIG_UNWIND_USER_SFRAME */
+#endif /* _KERNEL_UNWIND_CODE_H */

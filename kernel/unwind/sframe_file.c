@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SFrame tables in the memory of a process: the search for the one of a file, and
+ * their use.
+ *
+ * Where a file has its table is read from the ELF headers in its first page, if the
+ * page cache has that: no task waits for a file system here. It is a hint, as the
+ * table itself is read through the memory of the process, whatever is there.
+ */
+
+#include <linux/dax.h>
+#include <linux/elf.h>
+#include <linux/err.h>
+#include <linux/fs.h>
+#include <linux/highmem.h>
+#include <linux/hugetlb.h>
+#include <linux/jiffies.h>
+#include <linux/pagemap.h>
+#include <linux/sched.h>
+#include <linux/secretmem.h>
+#include <linux/slab.h>
+#include <linux/unwind_user.h>
+
+#include <asm/unwind_user.h>
+
+#include "code.h"
+#include "deferred.h"
+
+#include <trace/events/unwind.h>
+
+/* Bytes that a table may have; offsets in it are of 32 bits. */
+#define SFRAME_MAX_LEN		BIT(32)
+
+/**
+ * unwind_sframe_alloc - Memory for what is kept of a table
+ * @gfp:	How to get it
+ *
+ * Return: That, with a reference; NULL if there is no memory.
+ */
+struct unwind_sframe *unwind_sframe_alloc(gfp_t gfp)
+{
+	struct unwind_sframe *sframe = kzalloc(sizeof(*sframe), gfp);
+
+	if (sframe)
+		refcount_set(&sframe->ref, 1);
+	return sframe;
+}
+
+/**
+ * unwind_sframe_put - Drop a reference
+ * @sframe:	Table, or NULL
+ */
+void unwind_sframe_put(struct unwind_sframe *sframe)
+{
+	if (sframe && refcount_dec_and_test(&sframe->ref))
+		kfree_rcu(sframe, rcu);
+}
+
+static bool check_ehdr(const struct elf64_hdr *ehdr)
+{
+	return !memcmp(ehdr->e_ident, ELFMAG, SELFMAG) &&
+	       ehdr->e_ident[EI_CLASS] == ELFCLASS64 &&
+	       ehdr->e_ident[EI_DATA] == ELFDATA2LSB &&
+	       ehdr->e_ident[EI_VERSION] == EV_CURRENT &&
+	       (ehdr->e_type == ET_EXEC || ehdr->e_type == ET_DYN) &&
+	       ehdr->e_machine == EM_X86_64 &&
+	       ehdr->e_phentsize == sizeof(struct elf64_phdr) &&
+	       ehdr->e_phoff <= PAGE_SIZE &&
+	       ehdr->e_phnum <= (PAGE_SIZE - ehdr->e_phoff) / sizeof(struct elf64_phdr);
+}
+
+/* Does the segment explain that this page of the file is mapped as code? */
+static bool is_text(const struct elf64_phdr *phdr, u64 offset)
+{
+	u64 first = phdr->p_offset & PAGE_MASK;
+
+	return (phdr->p_flags & PF_X) && phdr->p_filesz < TASK_SIZE_MAX &&
+	       offset >= first &&
+	       offset - first < PAGE_ALIGN(phdr->p_offset - first + phdr->p_filesz);
+}
+
+/*
+ * Find the table for the code at @pc by the first page of its file, @head. It may be
+ * anything, and may be written to meanwhile. Returns why there is none, or NULL.
+ */
+static const char *locate(const void *head, const struct unwind_range *range,
+			  unsigned long pc, struct sframe_section *sec)
+{
+	bool has_text = false, is_loaded = false;
+	struct elf64_phdr phdr, table = { };
+	struct elf64_hdr ehdr;
+	unsigned int i;
+	u64 bias;
+
+	memcpy(&ehdr, head, sizeof(ehdr));
+	if (!check_ehdr(&ehdr))
+		return "no ELF headers";
+
+	head += ehdr.e_phoff;
+	for (i = 0; i < ehdr.e_phnum; i++) {
+		memcpy(&phdr, head + i * sizeof(phdr), sizeof(phdr));
+		if (phdr.p_type != PT_GNU_SFRAME)
+			continue;
+		if (table.p_type)
+			return "several tables";
+		table = phdr;
+	}
+	if (!table.p_type)
+		return "no table";
+
+	for (i = 0; i < ehdr.e_phnum; i++) {
+		memcpy(&phdr, head + i * sizeof(phdr), sizeof(phdr));
+		if (phdr.p_type != PT_LOAD)
+			continue;
+		if (table.p_vaddr - phdr.p_vaddr < phdr.p_memsz)
+			is_loaded = true;
+		if (!has_text && is_text(&phdr, pc + range->delta)) {
+			has_text = true;
+			/* Addresses are so far above those of the headers. */
+			bias = phdr.p_offset - range->delta - phdr.p_vaddr;
+		}
+	}
+	if (!is_loaded)
+		return "table in no segment";
+	if (!has_text)
+		return "not mapped as the ELF headers say";
+
+	/* Linkers make it longer than the table; the header counts. */
+	sec->start = bias + table.p_vaddr;
+	sec->end = sec->start + min(table.p_memsz, SFRAME_MAX_LEN);
+	return sec->start && sec->start < sec->end && sec->end <= TASK_SIZE_MAX ?
+	       NULL : "table out of range";
+}
+
+/* As locate(); and ERR_PTR(-EAGAIN) if the page cache has no first page now. */
+static const char *locate_in_file(const struct file *file, const struct unwind_range *range,
+				  unsigned long pc, struct sframe_section *sec)
+{
+	struct address_space *mapping = file->f_mapping;
+	const char *why = ERR_PTR(-EAGAIN);
+	struct folio *folio;
+	const void *head;
+
+	if (!S_ISREG(mapping->host->i_mode) || secretmem_mapping(mapping) ||
+	    dax_mapping(mapping) || is_file_hugepages(file))
+		return "no file in the page cache";
+	folio = filemap_get_folio(mapping, 0);
+	if (IS_ERR(folio))
+		return why;
+
+	/* shmem keeps a page whose memory has failed: to read it could be fatal. */
+	if (folio_test_uptodate(folio) && !PageHWPoison(folio_page(folio, 0))) {
+		head = kmap_local_folio(folio, 0);
+		why = locate(head, range, pc, sec);
+		kunmap_local(head);
+	}
+	folio_put(folio);
+	return why;
+}
+
+/**
+ * unwind_sframe_find - Find the SFrame table of some code
+ * @range:	The code, with its place
+ * @file:	What it is mapped from; NULL if it is a vDSO, or no file
+ * @pc:		Address in it
+ *
+ * Context: Process context, may sleep.
+ * Return: The table, with a reference; ERR_PTR(-ENOENT) if there is none, or none that
+ *	   can be used; NULL if the page cache does not tell now; ERR_PTR(-EAGAIN) if
+ *	   there is one that cannot be read now, or no memory.
+ */
+struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
+					 struct file *file, unsigned long pc)
+{
+	struct sframe_section sec = {
+		.text_start = range->start, .text_end = range->end,
+	};
+	struct unwind_sframe *sframe;
+	enum sframe_status status;
+	const char *why;
+
+	if (!unwind_range_is_file(range))
+		return ERR_PTR(-ENOENT);
+	if (file)
+		why = locate_in_file(file, range, pc, &sec);
+	else
+		why = locate(arch_unwind_vdso_data(range->key), range, pc, &sec);
+	if (why == ERR_PTR(-EAGAIN))
+		return NULL;
+
+	if (!why) {
+		status = sframe_open(&sec);
+		if (status == SFRAME_FAULT)
+			return ERR_PTR(-EAGAIN);
+		if (status != SFRAME_OK)
+			why = sframe_status_text(status);
+	}
+	trace_unwind_sframe_section(range->start, range->end, sec.start, sec.num_fdes,
+				    sec.version, why ?: "found");
+	if (why)
+		return ERR_PTR(-ENOENT);
+
+	sframe = unwind_sframe_alloc(unwind_gfp());
+	if (!sframe)
+		return ERR_PTR(-EAGAIN);
+	sframe->sec = sec;
+	return sframe;
+}
+
+/**
+ * unwind_sframe_rule - Find the rule for an address in an SFrame table
+ * @sframe:	The table
+ * @pc:		Address
+ * @rule:	The rule; it can be that of a frame pointer, if the table does not cover the
+ *		address, or one that ends the walk
+ *
+ * Context: Process context, may sleep and take page faults.
+ * Return: UNWIND_USER_FOUND; or UNWIND_USER_FAULT if the table cannot be read now.
+ */
+enum unwind_user_status unwind_sframe_rule(struct unwind_sframe *sframe,
+					   unsigned long pc,
+					   struct unwind_rule *rule)
+{
+	enum unwind_user_status why = UNWIND_USER_CORRUPT;
+	enum sframe_status status;
+
+	if (unlikely(READ_ONCE(sframe->bad))) {
+		rule->word = UNWIND_WORD_STOP(why);
+		return UNWIND_USER_FOUND;
+	}
+
+	status = sframe_find(&sframe->sec, pc, rule);
+	switch (status) {
+	case SFRAME_OK:
+		return UNWIND_USER_FOUND;
+	case SFRAME_NO_ROW:
+		rule->word = unwind_word_fp(sizeof(u64));
+		return UNWIND_USER_FOUND;
+	case SFRAME_FAULT:
+		return UNWIND_USER_FAULT;
+	case SFRAME_UNSUPPORTED:
+	case SFRAME_TOO_LONG:
+		why = UNWIND_USER_UNKNOWN;
+		break;
+	default:
+		/* Other functions may be better than this one. */
+		if (sframe_is_bad_table(status) && !xchg(&sframe->bad, true))
+			trace_unwind_sframe_section(sframe->sec.text_start,
+						    sframe->sec.text_end,
+						    sframe->sec.start,
+						    sframe->sec.num_fdes,
+						    sframe->sec.version,
+						    sframe_status_text(status));
+	}
+	rule->word = UNWIND_WORD_STOP(why);
+	return UNWIND_USER_FOUND;
+}
