@@ -43,6 +43,7 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
 #include <linux/uaccess.h>
+#include <linux/unwind_rule.h>
 #include <linux/unwind_user.h>
 #include <linux/uprobes.h>
 

@@ -8,15 +8,17 @@
  * functions in a file, which is mapped as so many libraries, and each frame is in
  * another library than its caller. A chain that is walked again and again is warm.
  * For a cold one, each frame of each walk is at another call site, and the rules
- * that the kernel has cached are made worthless before.
+ * that the kernel has cached are made worthless before. At last, mappings elsewhere are
+ * changed before each walk of a warm one.
  *
  * sframe VERSION... prints for each version of the SFrame format (0: a table for the
  * file, by /dev/unwind_tables), number of functions and number of libraries:
  *
- *	VERSION FUNCTIONS LIBRARIES W1 W100 C1 C100 F100
+ *	VERSION FUNCTIONS LIBRARIES W1 W100 C1 C100 F100 M100
  *
  * instructions of a system call and its unwind, warm and cold, below 1 and 100
- * frames, and below 100 when the libraries are walked for the first time.
+ * frames, and below 100 when the libraries are walked for the first time, and after a
+ * change of mappings.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -590,8 +592,19 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* What is different from one round to the next */
+enum round { WARM, COLD, CHANGED };
+
+static void change_mappings(void)
+{
+	void *mem = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (mem == MAP_FAILED || munmap(mem, PAGE))
+		err(1, "mappings");
+}
+
 /* The median: some rounds have an interrupt in them. */
-static u64 measure(int depth, bool cold)
+static u64 measure(int depth, enum round kind)
 {
 	u64 costs[ROUNDS];
 	int pass, round;
@@ -599,9 +612,11 @@ static u64 measure(int depth, bool cold)
 	/* The first time for page faults */
 	for (pass = 0; pass < 2; pass++) {
 		for (round = 0; round < ROUNDS; round++) {
-			if (cold)
+			if (kind == COLD)
 				flush_rules();
-			make_chain(depth, cold ? round * depth : 0);
+			if (kind == CHANGED)
+				change_mappings();
+			make_chain(depth, kind == COLD ? round * depth : 0);
 			costs[round] = sample(depth);
 		}
 	}
@@ -611,7 +626,7 @@ static u64 measure(int depth, bool cold)
 
 static void measure_libraries(void)
 {
-	u64 first, warm, warm1, cold, cold1;
+	u64 first, warm, warm1, cold, cold1, changed;
 
 	map_libraries();
 	if (!version)
@@ -619,14 +634,15 @@ static void measure_libraries(void)
 
 	make_chain(DEPTH, 0);
 	first = sample(DEPTH);
-	warm = measure(DEPTH, false);
-	warm1 = measure(1, false);
-	cold = measure(DEPTH, true);
-	cold1 = measure(1, true);
-	printf("%u %lu %lu %llu %llu %llu %llu %llu\n", version, functions,
+	warm = measure(DEPTH, WARM);
+	warm1 = measure(1, WARM);
+	cold = measure(DEPTH, COLD);
+	cold1 = measure(1, COLD);
+	changed = measure(DEPTH, CHANGED);
+	printf("%u %lu %lu %llu %llu %llu %llu %llu %llu\n", version, functions,
 	       libraries, (unsigned long long)warm1, (unsigned long long)warm,
 	       (unsigned long long)cold1, (unsigned long long)cold,
-	       (unsigned long long)first);
+	       (unsigned long long)first, (unsigned long long)changed);
 	fflush(stdout);
 
 	unmap_libraries();

@@ -42,6 +42,20 @@ typedef int64_t __s64;
 #define kvzalloc(size, gfp)	calloc(1, size)
 #define kvfree(p)		free(p)
 
+struct rcu_head {
+	int unused;
+};
+
+static inline const void *memchr_inv(const void *start, int c, size_t bytes)
+{
+	const uint8_t *p = start;
+
+	for (; bytes; bytes--, p++)
+		if (*p != (uint8_t)c)
+			return p;
+	return NULL;
+}
+
 #define current				0
 #define cond_resched()			((void)0)
 #define fatal_signal_pending(task)	((void)(task), 0)
