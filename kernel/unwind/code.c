@@ -3,8 +3,8 @@
  * The code map of an mm, see code.h: find the rule for an address, and learn about
  * code that no walk has come to yet.
  *
- * unwind_code_find() and all that it calls run in any context: under RCU, without locks,
- * allocations and page faults. unwind_code_rule() may sleep, and is where the map grows.
+ * unwind_code_find() takes no lock for what it looks at, allocates nothing and takes no
+ * page faults. unwind_code_rule() may sleep, and is where the map grows.
  *
  * A cached rule counts only if the range of its address was compared in this walk, and
  * in the generation of the map that had the range. Since the map is replaced as a
@@ -73,13 +73,21 @@ void unwind_range_set(struct unwind_range *range, const struct vm_area_struct *v
 	range->seq = UNWIND_SEQ_NONE;
 }
 
+static unsigned int mmap_seq(const struct mm_struct *mm)
+{
+	/* Pairs with mm_lock_seqcount_end(): what is read next is what that has left. */
+	return smp_load_acquire(&mm->mm_lock_seq.sequence);
+}
+
 /*
  * See what is mapped at an address without a lock: any other thread may be changing
  * it. @range->seq is set if there was no writer from the first look to the last, so that
- * all of it was true at the same time. Returns false if it is no code. Under RCU, which
- * keeps VMAs but not all files: those of overlayfs go at once.
+ * all of it was true at the same time. Returns false if it is no code, or not what is
+ * known by @key. Under RCU, which keeps VMAs but not all files: those of overlayfs go at
+ * once.
  */
-static bool look(struct mm_struct *mm, unsigned long pc, struct unwind_range *range)
+static bool look(struct mm_struct *mm, unsigned long pc, const void *key,
+		 struct unwind_range *range)
 {
 	MA_STATE(mas, &mm->mm_mt, pc, pc);
 	struct vm_area_struct *vma;
@@ -87,7 +95,7 @@ static bool look(struct mm_struct *mm, unsigned long pc, struct unwind_range *ra
 	struct file *file;
 	unsigned int seq;
 
-	seq = raw_read_seqcount(&mm->mm_lock_seq);
+	seq = mmap_seq(mm);
 	vma = mas_walk(&mas);
 	if (!vma || !(READ_ONCE(vma->vm_flags) & VM_EXEC))
 		return false;
@@ -95,7 +103,9 @@ static bool look(struct mm_struct *mm, unsigned long pc, struct unwind_range *ra
 	if (file && get_kernel_nofault(inode, &file->f_inode))
 		return false;
 	set_range(range, vma, inode);
-	if (!set_identity(range, inode))
+	/* A VMA that is being split has no place for a moment. */
+	if (range->key != key || pc - range->start >= range->end - range->start ||
+	    !set_identity(range, inode))
 		return false;
 
 	/* Pairs with mm_lock_seqcount_begin(): changes come after that. */
@@ -149,7 +159,7 @@ static noinline bool compare(struct unwind_code *code, struct unwind_range *rang
 {
 	struct unwind_range now;
 
-	if (!look(current->mm, pc, &now) || !is_same_code(range, &now, added))
+	if (!look(current->mm, pc, range->key, &now) || !is_same_code(range, &now, added))
 		return false;
 	if (now.start <= range->start && now.end >= range->end) {
 		WRITE_ONCE(range->seq, now.seq);
@@ -167,7 +177,7 @@ static noinline bool compare(struct unwind_code *code, struct unwind_range *rang
 /* Were no mappings changed since the range was compared with one? */
 static __always_inline bool is_current(const struct unwind_range *range)
 {
-	unsigned int seq = raw_read_seqcount(&current->mm->mm_lock_seq);
+	unsigned int seq = mmap_seq(current->mm);
 
 	return likely(READ_ONCE(range->seq) == seq) && !(seq & 1);
 }
@@ -295,7 +305,7 @@ static void find_table(struct unwind_code *code, const struct unwind_range *rang
 	} else {
 		/* Of a segment with code, few pages are in no run. */
 		first = max(first, at & ~(UNWIND_TABLE_PAGE_SIZE - 1ULL));
-		end = min(end, first + UNWIND_TABLE_PAGE_SIZE);
+		end = min(end, (at | (UNWIND_TABLE_PAGE_SIZE - 1ULL)) + 1);
 	}
 	code->start = first - range->delta;
 	code->len = end - first;
@@ -340,8 +350,8 @@ static noinline bool find_rules(struct unwind_code *code, const struct unwind_ra
  * @code:	What the walk knows
  * @pc:		Address
  *
- * Context: Any, in an RCU reader, until the end of which @code->table and @code->part
- *	    are valid. The rest of @code is valid as long as the walk.
+ * Context: Process context, in an RCU reader, until the end of which @code->table and
+ *	    @code->part are valid. The rest of @code is valid as long as the walk.
  * Return: false if the map does not know the code, or no longer.
  */
 bool unwind_code_find(struct unwind_code *code, unsigned long pc)
@@ -349,6 +359,7 @@ bool unwind_code_find(struct unwind_code *code, unsigned long pc)
 	const struct unwind_map *map = code->um ? rcu_dereference(code->um->map) : NULL;
 	struct unwind_range *range;
 	bool added = false;
+	u64 gen;
 
 	if (code->fixed) {
 		code->last_start = code->start;
@@ -360,12 +371,13 @@ bool unwind_code_find(struct unwind_code *code, unsigned long pc)
 	code->table = NULL;
 	if (!map)
 		return false;
-	if (unlikely(code->gen != map->gen)) {
-		code->gen = map->gen;
-		code->mix = rule_cache_mix(map->gen);
-	}
-
 	range = find_range_fast(code, map, pc) ?: find_range(code, map, pc, &added);
+	/* What is added may be there one time, and what was found another time. */
+	gen = map->gen * 2 + added;
+	if (unlikely(code->gen != gen)) {
+		code->gen = gen;
+		code->mix = rule_cache_mix(gen);
+	}
 	if (range && likely(is_plain(range)) && !may_have_table(range)) {
 		code->fixed = true;
 		return true;
@@ -389,13 +401,19 @@ static void free_range(struct unwind_range *range)
  * @added:	It concerns what the process has added, as opposed to found
  * @start:	Ranges go that have some of the bytes from here,
  * @end:	to here (exclusive)
+ * @table:	If this is not 0: the SFrame table of the only one that goes
  * @new:	What comes there, or NULL
+ * @first:	Gets the index of the first range that goes,
+ * @len:	and their number
  */
 struct map_change {
 	bool			added;
 	unsigned long		start;
 	unsigned long		end;
+	u64			table;
 	struct unwind_range	*new;
+	unsigned int		first;
+	unsigned int		len;
 };
 
 static bool has_rules(const struct unwind_range *range)
@@ -461,12 +479,12 @@ static unsigned int map_room(struct unwind_mm *um)
 	return map ? map->nr + 1 : 1;
 }
 
-/* Fill in @new. Returns -ENOSPC if that would be too much. */
+/* Fill in @new. Returns -ENOSPC if that would be too much, -EAGAIN if @table is gone. */
 static int make_map(struct unwind_map *new, const struct unwind_map *old,
 		    struct map_change *change)
 {
 	struct unwind_range *const *found = old->ranges + old->nr_added;
-	unsigned int first, len, nr_found, nr_new = !!change->new, i;
+	unsigned int first, len, nr_found, nr_new = !!change->new;
 	bool moves;
 
 	nr_found = old->nr - old->nr_added;
@@ -482,6 +500,9 @@ static int make_map(struct unwind_map *new, const struct unwind_map *old,
 		moves |= drops_rules(old->ranges + first, len, change);
 		if (nr_new && old->nr_added - len >= UNWIND_MAX_ADDED)
 			return -ENOSPC;
+		if (change->table && (len != 1 || change->table !=
+				      old->ranges[first]->sframe->sec.start))
+			return -EAGAIN;
 	} else {
 		first += old->nr_added;
 	}
@@ -494,24 +515,30 @@ static int make_map(struct unwind_map *new, const struct unwind_map *old,
 	       (old->nr - first - len) * sizeof(*found));
 	if (nr_new)
 		new->ranges[first] = change->new;
-
-	/* What came or went elsewhere need not move it once more. */
-	for (i = 0; moves && i < new->nr; i++) {
-		if (new->ranges[i]->file)
-			WRITE_ONCE(new->ranges[i]->count,
-				   unwind_file_count(new->ranges[i]->file));
-	}
-	for (i = first; i < first + len; i++)
-		free_range(old->ranges[i]);
+	change->first = first;
+	change->len = len;
 	return 0;
+}
+
+/* The generation has moved: what came or went elsewhere need not move it once more. */
+static void update_counts(struct unwind_map *map)
+{
+	unsigned int i;
+
+	for (i = 0; i < map->nr; i++) {
+		struct unwind_range *range = map->ranges[i];
+
+		if (range->file)
+			WRITE_ONCE(range->count, unwind_file_count(range->file));
+	}
 }
 
 /* Put a changed copy in place of the map, which has the references of what comes then. */
 static int change_map(struct unwind_mm *um, struct map_change *change, gfp_t gfp)
 {
-	static const struct unwind_map none;
+	static struct unwind_map none;
 	struct unwind_map *new, *old;
-	unsigned int room;
+	unsigned int room, i;
 	int ret;
 
 	for (;;) {
@@ -527,14 +554,21 @@ static int change_map(struct unwind_mm *um, struct map_change *change, gfp_t gfp
 		kvfree(new);
 	}
 
-	ret = make_map(new, old ?: &none, change);
-	if (!ret)
+	if (!old)
+		old = &none;
+	ret = make_map(new, old, change);
+	if (!ret) {
 		rcu_assign_pointer(um->map, new);
+		if (new->gen != old->gen)
+			update_counts(new);
+		for (i = change->first; i < change->first + change->len; i++)
+			free_range(old->ranges[i]);
+	}
 	spin_unlock(&um->lock);
 
 	if (ret)
 		kvfree(new);
-	else if (old)
+	else if (old != &none)
 		kvfree_rcu(old, rcu);
 	return ret;
 }
@@ -572,7 +606,7 @@ int unwind_map_add(struct unwind_mm *um, const struct unwind_range *range, gfp_t
 }
 
 /* Is there a range with this table that was added? @change gets its place. */
-static bool find_added(struct unwind_mm *um, u64 sframe_start, struct map_change *change)
+static bool find_added(struct unwind_mm *um, struct map_change *change)
 {
 	const struct unwind_map *map;
 	unsigned int i;
@@ -580,7 +614,7 @@ static bool find_added(struct unwind_mm *um, u64 sframe_start, struct map_change
 	guard(rcu)();
 	map = rcu_dereference(um->map);
 	for (i = 0; map && i < map->nr_added; i++) {
-		if (map->ranges[i]->sframe->sec.start != sframe_start)
+		if (map->ranges[i]->sframe->sec.start != change->table)
 			continue;
 		change->start = map->ranges[i]->start;
 		change->end = map->ranges[i]->end;
@@ -599,14 +633,16 @@ static bool find_added(struct unwind_mm *um, u64 sframe_start, struct map_change
  */
 int unwind_map_remove(struct unwind_mm *um, u64 sframe_start, gfp_t gfp)
 {
-	struct map_change change = { .added = true };
+	struct map_change change = { .added = true, .table = sframe_start };
 	int ret = -ENOENT, err;
 
-	while (find_added(um, sframe_start, &change)) {
+	/* Other threads may be adding it again, and again. */
+	while (find_added(um, &change) && !fatal_signal_pending(current)) {
 		err = change_map(um, &change, gfp);
-		if (err)
+		if (err && err != -EAGAIN)
 			return err;
 		ret = 0;
+		cond_resched();
 	}
 	return ret;
 }
@@ -614,10 +650,13 @@ int unwind_map_remove(struct unwind_mm *um, u64 sframe_start, gfp_t gfp)
 /* Why the mapping of @pc could not be locked */
 static enum unwind_user_status no_mapping(unsigned long pc)
 {
-	struct unwind_range range;
+	MA_STATE(mas, &current->mm->mm_mt, pc, pc);
+	const struct vm_area_struct *vma;
 
 	guard(rcu)();
-	return look(current->mm, pc, &range) ? UNWIND_USER_CHANGING : UNWIND_USER_NO_CODE;
+	vma = mas_walk(&mas);
+	return vma && READ_ONCE(vma->vm_flags) & VM_EXEC ? UNWIND_USER_CHANGING :
+							    UNWIND_USER_NO_CODE;
 }
 
 /*
@@ -643,7 +682,7 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 	}
 	unwind_range_set(&range, vma);
 	/* Whatever else changes now, it is not this mapping. */
-	seq = raw_read_seqcount(&mm->mm_lock_seq);
+	seq = mmap_seq(mm);
 	if (!(seq & 1))
 		range.seq = seq;
 	if (unwind_range_is_file(&range)) {
@@ -660,8 +699,10 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 		fput(file);
 
 	if (range.sframe == ERR_PTR(-EAGAIN)) {
-		unwind_file_put(range.file);
-		return UNWIND_USER_FAULT;
+		if (!range.file)
+			return UNWIND_USER_FAULT;
+		/* The file has a better one; this one may be asked for later. */
+		range.sframe = NULL;
 	}
 	if (!insert(code->um, &range, false, unwind_gfp()))
 		return UNWIND_USER_FOUND;
@@ -729,7 +770,7 @@ unwind_code_rule(struct unwind_code *code, unsigned long pc, bool missed,
 
 	*type = UNWIND_USER_TYPE_FILE;
 	/* Other threads may unmap and map what is learnt. */
-	while (!(missed && code->sframe && has_code(code, pc))) {
+	while (!(missed && code->sframe && !code->fixed && has_code(code, pc))) {
 		status = known_rule(code, pc, rule);
 		if (status != UNWIND_USER_CHANGING || tries++ == 3)
 			break;
@@ -771,14 +812,20 @@ struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp)
 	if (likely(um))
 		return um;
 
-	um = kvzalloc(sizeof(*um), gfp);
+	um = kzalloc(sizeof(*um), gfp);
 	if (!um)
 		return NULL;
+	um->cache = kvcalloc(RULE_SETS, sizeof(*um->cache), gfp);
+	if (!um->cache) {
+		kfree(um);
+		return NULL;
+	}
 	spin_lock_init(&um->lock);
 	old = cmpxchg(&mm->unwind, NULL, um);
 	if (!old)
 		return um;
-	kvfree(um);
+	kvfree(um->cache);
+	kfree(um);
 	return old;
 }
 
@@ -856,7 +903,7 @@ int __unwind_mm_dup(struct unwind_mm *old, struct mm_struct *mm)
 		ret = -ENOMEM;
 		if (um && sframe) {
 			sframe->sec = range.sframe->sec;
-			sframe->bad = range.sframe->bad;
+			sframe->bad = READ_ONCE(range.sframe->bad);
 			swap(sframe, range.sframe);
 			range.seq = UNWIND_SEQ_NONE;
 			ret = unwind_map_add(um, &range, GFP_KERNEL_ACCOUNT);
@@ -881,6 +928,7 @@ void __unwind_mm_exit(struct mm_struct *mm)
 	for (i = 0; map && i < map->nr; i++)
 		free_range(map->ranges[i]);
 	kvfree(map);
-	kvfree(um);
+	kvfree(um->cache);
+	kfree(um);
 	mm->unwind = NULL;
 }

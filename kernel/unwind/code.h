@@ -33,8 +33,8 @@ struct unwind_file;
 
 /*
  * Limits per mm. If there is no room, the kernel forgets what it has found, and refuses
- * to add a table. All of it together takes less than a MB of kernel memory, which is
- * charged to the memory cgroup.
+ * to add a table. All of it together takes some 1.2 MB of kernel memory, which is charged
+ * to the memory cgroup.
  */
 #define UNWIND_MAX_FOUND	1024
 #define UNWIND_MAX_ADDED	4096
@@ -118,7 +118,7 @@ static inline bool unwind_range_is_file(const struct unwind_range *range)
  * struct unwind_map - What is known about the code of an mm
  * @rcu:	To free it
  * @gen:	Generation: rules that were cached in another one do not count. It moves
- *		when a range goes, or a table of one
+ *		when a range goes that had rules, or a table of one
  * @nr_added:	So many ranges have tables that the process has added
  * @nr:		Number of all ranges
  * @ranges:	First those that were added, then those that were found, each sorted and
@@ -136,13 +136,13 @@ struct unwind_map {
  * struct unwind_mm - What the unwinder has of an mm
  * @lock:	To replace @map
  * @map:	NULL as long as nothing is known
- * @cache:	Rules by address
+ * @cache:	Rules by address, RULE_SETS of them
  */
 struct unwind_mm {
 	/* See above. */
 	spinlock_t			lock;
 	struct unwind_map __rcu		*map;
-	struct rule_set			cache[RULE_SETS];
+	struct rule_set			*cache;
 };
 
 /**
@@ -229,6 +229,11 @@ enum unwind_user_status unwind_sframe_rule(struct unwind_sframe *sframe,
 					   struct unwind_rule *rule);
 
 #else /* !CONFIG_UNWIND_USER_SFRAME */
+
+static inline struct unwind_sframe *unwind_sframe_alloc(gfp_t gfp)
+{
+	return NULL;
+}
 
 static inline struct unwind_sframe *
 unwind_sframe_find(const struct unwind_range *range, struct file *file,

@@ -20,10 +20,7 @@
 /* The program can be told that there is no memory. */
 #define PRCTL_GFP	(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN)
 
-/*
- * Is all of a range mapped, without a hole, with these flags? Looking at device memory
- * can have effects.
- */
+/* Is all of a range mapped, without a hole, with these flags, and no device memory? */
 static int check_mapped(struct mm_struct *mm, unsigned long start, unsigned long end,
 			unsigned long flags)
 {

@@ -122,21 +122,26 @@ unwind_user_stack(const struct unwind_user_state *state, unsigned long addr,
  * process does, and may take for ever. A task that serves such a page, or a file system,
  * might wait for itself. While this mapping is being changed the answer is no, since its
  * lock may be held for long. The page fault that follows takes the mmap lock all the
- * same, and waits for whoever changes another mapping.
+ * same, and waits for whoever changes another mapping. Returns 0 if so, -EAGAIN if not,
+ * and -EFAULT if nothing is mapped there.
  */
-static bool unwind_user_kernel_supplies(unsigned long addr)
+static int unwind_user_kernel_supplies(unsigned long addr)
 {
+	MA_STATE(mas, &current->mm->mm_mt, addr, addr);
 	struct vm_area_struct *vma;
-	bool ret;
+	int ret = 0;
 
 	if (current->flags & PF_LOCAL_THROTTLE)
-		return false;
+		return -EAGAIN;
 	vma = lock_vma_under_rcu(current->mm, addr);
-	if (!vma)
-		return false;
-	ret = !(vma->vm_flags & (VM_UFFD_MISSING | VM_UFFD_MINOR)) &&
-	      !(vma->vm_file &&
-		file_inode(vma->vm_file)->i_sb->s_magic == FUSE_SUPER_MAGIC);
+	if (!vma) {
+		guard(rcu)();
+		return mas_walk(&mas) ? -EAGAIN : -EFAULT;
+	}
+	if (vma->vm_flags & (VM_UFFD_MISSING | VM_UFFD_MINOR) ||
+	    (vma->vm_file &&
+	     file_inode(vma->vm_file)->i_sb->s_magic == FUSE_SUPER_MAGIC))
+		ret = -EAGAIN;
 	vma_end_read(vma);
 	return ret;
 }
@@ -158,11 +163,13 @@ static bool unwind_user_kernel_supplies(unsigned long addr)
 int unwind_user_fault_in(unsigned long addr, unsigned int len)
 {
 	unsigned long last = addr + len - 1;
+	int err;
 
-	if (pagefault_disabled())
-		return -EAGAIN;
 	for (;;) {
-		if (task_sigpending(current) || !unwind_user_kernel_supplies(addr))
+		err = unwind_user_kernel_supplies(addr);
+		if (err)
+			return err;
+		if (pagefault_disabled() || task_sigpending(current))
 			return -EAGAIN;
 		if (fault_in_readable((const char __user *)addr, 1))
 			return -EFAULT;
@@ -852,6 +859,7 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	/* Set up field by field, as this runs in each sampled entry. */
 	struct unwind_code code __uninitialized;
 	struct unwind_user_state state __uninitialized;
+	enum unwind_user_status status;
 	unsigned int nr = 0;
 	int ret;
 
@@ -872,11 +880,13 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 
 	while (state.status <= UNWIND_USER_NO_RULE && nr < max_entries) {
 		if (unwind_user_maybe_sigreturn(&state)) {
-			state.status = unwind_user_next_signal(&state);
-			if (state.status == UNWIND_USER_FOUND)
+			status = unwind_user_next_signal(&state);
+			if (status == UNWIND_USER_FOUND)
 				trace->entries[nr++] = state.ip;
-			if (state.status != UNWIND_USER_NO_RULE)
+			if (status != UNWIND_USER_NO_RULE) {
+				state.status = status;
 				continue;
+			}
 		}
 		nr += unwind_user_run(&state, &trace->entries[nr],
 				      max_entries - nr);

@@ -287,12 +287,13 @@ void arch_unwind_user_sigaction(const struct k_sigaction *ka)
 static int read_code(unsigned long addr, u8 *code, unsigned int len)
 {
 	unsigned int i;
+	int err = 0;
 
 	if (likely(offset_in_page(addr) <= PAGE_SIZE - len))
 		return unwind_user_read(code, addr, len);
-	for (i = 0; i < len; i++)
-		unwind_user_read(&code[i], addr + i, 1);
-	return 0;
+	for (i = 0; i < len && err != -EAGAIN; i++)
+		err = unwind_user_read(&code[i], addr + i, 1);
+	return err == -EAGAIN ? err : 0;
 }
 
 /* Returns the bytes that have a uprobe, one bit each. */
@@ -456,11 +457,6 @@ arch_unwind_user_epilogue(const struct unwind_user_state *state, u64 *word)
 	if (read_code(state->ip, code, 24) == -EAGAIN)
 		return UNWIND_USER_FAULT;
 
-	if (p[0] == 0xc9 && at_ret(p + 1)) {
-		*word = unwind_word_fp(sizeof(u64));	/* leave */
-		return UNWIND_USER_FOUND;
-	}
-
 	if (p[0] == 0x48 && (p[1] == 0x81 || p[1] == 0x83) && p[2] == 0xc4) {
 		/* add $n,%rsp */
 		is_short = p[1] == 0x83;
@@ -497,6 +493,7 @@ arch_unwind_user_epilogue(const struct unwind_user_state *state, u64 *word)
 
 enum sigframe_kind {
 	SIGFRAME_NONE,
+	SIGFRAME_ABSENT,
 	SIGFRAME_RT,
 	SIGFRAME_X32_RT,
 	SIGFRAME_IA32,
@@ -519,7 +516,8 @@ decode_sigreturn(const struct unwind_user_state *state, unsigned long addr,
 	u32 nr;
 
 	*popped = 0;
-	read_code(addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN);
+	if (read_code(addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN) == -EAGAIN)
+		return SIGFRAME_ABSENT;
 	restore_breakpoints(addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN);
 
 	if (at_endbr(p))
@@ -669,7 +667,7 @@ arch_unwind_user_sigframe(struct unwind_user_state *state)
 	if (kind == SIGFRAME_NONE)
 		return UNWIND_USER_NO_RULE;
 
-	if (!read_sigframe(state, kind, popped, &saved))
+	if (kind == SIGFRAME_ABSENT || !read_sigframe(state, kind, popped, &saved))
 		return UNWIND_USER_FAULT;
 
 	/* As sigreturn does, but selectors that would fault are refused here. */
