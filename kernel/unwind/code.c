@@ -75,7 +75,7 @@ void unwind_range_set(struct unwind_range *range, const struct vm_area_struct *v
 
 static unsigned int mmap_seq(const struct mm_struct *mm)
 {
-	/* Pairs with mm_lock_seqcount_end(): what is read next is what that has left. */
+	/* Pairs with mm_lock_seqcount_end(): what is read next is not older than that. */
 	return smp_load_acquire(&mm->mm_lock_seq.sequence);
 }
 
@@ -103,7 +103,7 @@ static bool look(struct mm_struct *mm, unsigned long pc, const void *key,
 	if (file && get_kernel_nofault(inode, &file->f_inode))
 		return false;
 	set_range(range, vma, inode);
-	/* A VMA that is being split has no place for a moment. */
+	/* While a VMA is being split, the one that was found may not have @pc. */
 	if (range->key != key || pc - range->start >= range->end - range->start ||
 	    !set_identity(range, inode))
 		return false;
@@ -558,9 +558,13 @@ static int change_map(struct unwind_mm *um, struct map_change *change, gfp_t gfp
 		old = &none;
 	ret = make_map(new, old, change);
 	if (!ret) {
-		rcu_assign_pointer(um->map, new);
+		/*
+		 * Before any walk can cache rules in the new generation: if a table goes
+		 * after one did, the count has to tell.
+		 */
 		if (new->gen != old->gen)
 			update_counts(new);
+		rcu_assign_pointer(um->map, new);
 		for (i = change->first; i < change->first + change->len; i++)
 			free_range(old->ranges[i]);
 	}
