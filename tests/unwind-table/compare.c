@@ -444,31 +444,34 @@ static void compare_table(struct file *file, const struct unwind_table *table,
 	const struct unwind_table_run *runs;
 	const struct unwind_table_row *rows;
 	const struct unwind_table_rule *rules;
-	const __u32 *pages;
+	const __u32 *blocks;
 	const char *wrong;
 	size_t len;
-	__u32 run, i, k, page = 0;
+	__u32 run, i, k, last, shift, page = 0;
 
 	header = unwind_table_data(table, &len);
 	wrong = unwind_table_check(header, len);
 	if (wrong)
 		errx(1, "%s: bad table: %s", file->name, wrong);
 	runs = (const void *)(header + 1);
-	pages = (const void *)(runs + header->nr_runs);
-	rows = (const void *)(pages + header->nr_pages + 1);
+	blocks = (const void *)(runs + header->nr_runs);
+	shift = UNWIND_TABLE_PAGE_SHIFT - header->block_shift;
+	rows = (const void *)(blocks + (header->nr_pages << shift) + 1);
 	rules = (const void *)(rows + header->nr_rows);
 	for (run = 0; run < header->nr_runs; run++) {
 		for (i = 0; i < runs[run].nr_pages; i++, page++) {
 			__u64 start = (runs[run].page + i) << UNWIND_TABLE_PAGE_SHIFT;
 
-			for (k = pages[page]; k < pages[page + 1]; k++) {
+			k = page ? blocks[page << shift] + 1 : 0;
+			last = blocks[(page + 1) << shift];
+			for (; k <= last; k++) {
 				const struct unwind_table_rule *rule;
 				__u64 end = start + UNWIND_TABLE_PAGE_SIZE;
 
 				if (k % step)
 					continue;
 				rule = &rules[rows[k].rule];
-				if (k + 1 < pages[page + 1])
+				if (k < last)
 					end = start + rows[k + 1].offset;
 				nr_rows++;
 				compare_byte(file, table, start + rows[k].offset, rule);

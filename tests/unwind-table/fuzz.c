@@ -49,7 +49,8 @@ static void check_stats(const struct unwind_table_stats *stats, size_t len)
 		broken("more rows or rules than there are");
 }
 
-static void check_table(int rc, struct unwind_table *table)
+/* @size: of the file, whose bytes may be code and CFI of both kinds */
+static void check_table(int rc, struct unwind_table *table, size_t size)
 {
 	const char *wrong;
 	const void *data;
@@ -65,6 +66,8 @@ static void check_table(int rc, struct unwind_table *table)
 	if (wrong)
 		broken(wrong);
 	check_stats(unwind_table_stats(table), len);
+	if (unwind_table_stats(table)->work > UNWIND_TABLE_WORK * (3 * size + 4096))
+		broken("more work than it may cause");
 	if (unwind_table_print(table, 0, TABLE_LEN, null))
 		broken("cannot be printed");
 	unwind_table_free(table);
@@ -75,7 +78,7 @@ static void fuzz_image(const uint8_t *data, size_t len)
 	struct unwind_table *table;
 	int rc = unwind_table_from_image(data, len, &table);
 
-	check_table(rc, table);
+	check_table(rc, table, len);
 }
 
 static void fuzz_memory(const uint8_t *data, size_t len)
@@ -83,7 +86,7 @@ static void fuzz_memory(const uint8_t *data, size_t len)
 	struct unwind_table *table;
 	int rc = unwind_table_from_memory(data, len, &table);
 
-	check_table(rc, table);
+	check_table(rc, table, len);
 }
 
 static void fuzz_cfi(const struct cfi *cfi, const uint8_t *code, size_t code_len)

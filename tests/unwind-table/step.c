@@ -129,20 +129,23 @@ static struct unwind_table_rule find_rule(const struct unwind_table *table, __u6
 	const struct unwind_table_row *rows;
 	const struct unwind_table_rule *rules;
 	__u64 page = offset >> UNWIND_TABLE_PAGE_SHIFT, index;
-	const __u32 *pages;
-	__u32 run, first = 0, i;
+	const __u32 *blocks;
+	__u32 run, first = 0, shift, i;
 	size_t len;
 
 	header = unwind_table_data(table, &len);
 	runs = (const void *)(header + 1);
-	pages = (const void *)(runs + header->nr_runs);
-	rows = (const void *)(pages + header->nr_pages + 1);
+	blocks = (const void *)(runs + header->nr_runs);
+	shift = UNWIND_TABLE_PAGE_SHIFT - header->block_shift;
+	rows = (const void *)(blocks + (header->nr_pages << shift) + 1);
 	rules = (const void *)(rows + header->nr_rows);
 	for (run = 0; run < header->nr_runs; first += runs[run++].nr_pages) {
 		if (page - runs[run].page >= runs[run].nr_pages)
 			continue;
 		index = first + page - runs[run].page;
-		for (i = pages[index]; i < pages[index + 1]; i++) {
+		/* From the first row of the page to its last */
+		i = index ? blocks[index << shift] + 1 : 0;
+		for (; i <= blocks[(index + 1) << shift]; i++) {
 			if (rows[i].offset <= offset % UNWIND_TABLE_PAGE_SIZE)
 				found = rules[rows[i].rule];
 		}

@@ -34,12 +34,12 @@ static void result(bool ok, const char *name)
 	nr_failed += !ok;
 }
 
-/* A table of two runs, three pages, four rows and four rules; all kinds */
+/* A table of two runs, three pages of two blocks, five rows and four rules; all kinds */
 struct example {
 	struct unwind_table_header	header;
 	struct unwind_table_run		runs[2];
-	__u32				pages[4];
-	struct unwind_table_row		rows[4];
+	__u32				blocks[7];
+	struct unwind_table_row		rows[5];
 	struct unwind_table_rule	rules[4];
 };
 
@@ -51,12 +51,16 @@ static const struct example example = {
 		.word_size	= 8,
 		.nr_runs	= 2,
 		.nr_pages	= 3,
-		.nr_rows	= 4,
+		.nr_rows	= 5,
 		.nr_rules	= 4,
+		.block_shift	= 11,
 	},
-	.runs = { { .page = 1, .nr_pages = 2 }, { .page = 4, .nr_pages = 1 } },
-	.pages = { 0, 3, 3, 4 },
-	.rows = { { 0, 0 }, { 16, 3 }, { 4095, 1 }, { 0, 2 } },
+	.runs = {
+		{ .page = 1, .nr_pages = 2 },
+		{ .page = 4, .nr_pages = 1, .first_block = 4 },
+	},
+	.blocks = { 0, 1, 2, 3, 3, 4, 4 },
+	.rows = { { 0, 0 }, { 16, 3 }, { 4095, 1 }, { 0, 0 }, { 0, 2 } },
 	.rules = {
 		{ .kind = UNWIND_TABLE_NOT_COVERED },
 		{ .kind = UNWIND_TABLE_UNKNOWN },
@@ -105,7 +109,10 @@ static void check_header(void)
 	REFUSES(header.word_size, 4, "word size");
 	REFUSES(header.flags, 1, "flags of the header");
 	REFUSES(header.reserved[0], 1, "reserved field of the header");
-	REFUSES(header.reserved[3], 1, "reserved field of the header");
+	REFUSES(header.reserved[2], 1, "reserved field of the header");
+	REFUSES(header.block_shift, UNWIND_TABLE_MIN_BLOCK_SHIFT - 1, "size of a block");
+	REFUSES(header.block_shift, UNWIND_TABLE_MAX_BLOCK_SHIFT + 1, "size of a block");
+	REFUSES(header.block_shift, 12, "length");
 	REFUSES(header.nr_runs, UNWIND_TABLE_MAX_RUNS + 1, "too many runs");
 	REFUSES(header.nr_pages, UNWIND_TABLE_MAX_PAGES + 1, "too many pages");
 	REFUSES(header.nr_rows, UNWIND_TABLE_MAX_ROWS + 1, "too many rows");
@@ -116,7 +123,8 @@ static void check_header(void)
 
 static void check_places(void)
 {
-	REFUSES(runs[1].reserved, 1, "reserved field of a run");
+	REFUSES(runs[0].first_block, 1, "first block of a run");
+	REFUSES(runs[1].first_block, 2, "first block of a run");
 	REFUSES(runs[1].nr_pages, 0, "run without pages");
 	REFUSES(runs[1].page, 3, "runs that overlap, touch or are not sorted");
 	REFUSES(runs[1].page, 2, "runs that overlap, touch or are not sorted");
@@ -124,16 +132,19 @@ static void check_places(void)
 	REFUSES(runs[1].page, 1ULL << 52, "run beyond the largest file");
 	REFUSES(runs[1].page, ~0ULL, "run beyond the largest file");
 	REFUSES(runs[1].nr_pages, 2, "number of pages in the runs");
-	REFUSES(runs[0].nr_pages, 1, "number of pages in the runs");
-	REFUSES(pages[0], 1, "first page does not start at row 0");
-	REFUSES(pages[2], 2, "pages that are not sorted");
-	REFUSES(pages[3], 5, "page with rows that do not exist");
-	REFUSES(pages[3], 3, "rows that belong to no page");
-	REFUSES(rows[2].offset, UNWIND_TABLE_PAGE_SIZE, "row outside of its page");
+	REFUSES(runs[0].nr_pages, 1, "first block of a run");
+	REFUSES(blocks[0], 1, "first block does not start at row 0");
+	REFUSES(blocks[2], 0, "blocks that are not sorted");
+	REFUSES(blocks[3], 2, "first row of a page is not at 0");
+	REFUSES(blocks[6], 5, "block with rows that do not exist");
+	REFUSES(header.nr_rows, 4, "length");
+	REFUSES(rows[2].offset, UNWIND_TABLE_PAGE_SIZE,
+		"row outside of its block, or not sorted");
+	REFUSES(rows[1].offset, 2048, "row outside of its block, or not sorted");
+	REFUSES(rows[2].offset, 2047, "row outside of its block, or not sorted");
 	REFUSES(rows[0].offset, 1, "first row of a page is not at 0");
-	REFUSES(rows[3].offset, 8, "first row of a page is not at 0");
-	REFUSES(rows[2].offset, 16, "rows that are not sorted");
-	REFUSES(rows[2].offset, 8, "rows that are not sorted");
+	REFUSES(rows[4].offset, 8, "first row of a page is not at 0");
+	REFUSES(rows[1].offset, 0, "row outside of its block, or not sorted");
 	REFUSES(rows[3].rule, 4, "row with a rule that does not exist");
 }
 
@@ -277,6 +288,175 @@ static void errors(void)
 	result(!strcmp(unwind_table_reason_name(UNWIND_TABLE_R_GAP), "no FDE"),
 	       "reasons have names");
 	unwind_table_free(NULL);
+}
+
+/* What a file says that makes it a program, or not */
+enum entry {
+	LIBRARY,		/* nothing */
+	FIXED,			/* ET_EXEC */
+	INTERPRETED,		/* PT_INTERP */
+	STATIC_PIE,		/* DF_1_PIE */
+	INTERPRETER,		/* needs nobody, and has what the others need */
+	NEEDY,			/* the same, but it needs somebody */
+};
+
+/* The rule at the entry, which has no FDE, of a file of that kind */
+static bool is_outermost(enum entry kind)
+{
+	static const char name[] = "\0__tls_get_addr";
+	struct build b = { 0x1000, 2, NULL, 0 };
+	uint64_t dynamic[] = { DT_STRTAB, 0x600, DT_STRSZ, sizeof(name), DT_NULL, 0, 0, 0 };
+	struct unwind_table *table;
+	struct cfi cfi = { 0 };
+	char *text = NULL;
+	Elf64_Phdr *phdrs;
+	Elf64_Ehdr *ehdr;
+	uint8_t *image;
+	size_t len;
+	bool found;
+	FILE *out;
+
+	cfi_cie(&cfi);
+	cfi_fde(&cfi, BUILD_CODE, 16);
+	cfi_end(&cfi);
+	b.cfi = cfi.data;
+	b.cfi_len = cfi.len;
+	image = build_elf(&b, &len);
+	ehdr = (Elf64_Ehdr *)image;
+	phdrs = (Elf64_Phdr *)(ehdr + 1);
+	ehdr->e_entry = BUILD_CODE + 0x100;
+	if (kind == FIXED)
+		ehdr->e_type = ET_EXEC;
+	if (kind == STATIC_PIE) {
+		dynamic[4] = DT_FLAGS_1;
+		dynamic[5] = DF_1_PIE;
+	}
+	if (kind == NEEDY)
+		dynamic[4] = DT_NEEDED;
+	memcpy(image + 0x500, dynamic, sizeof(dynamic));
+	if (kind >= INTERPRETER)
+		memcpy(image + 0x600, name, sizeof(name));
+	/* In the place of the second segment of code */
+	phdrs[2] = (Elf64_Phdr){ .p_type = PT_DYNAMIC, .p_offset = 0x500, .p_vaddr = 0x500,
+				 .p_filesz = sizeof(dynamic) };
+	if (kind == INTERPRETED)
+		phdrs[2].p_type = PT_INTERP;
+	if (unwind_table_from_image(image, len, &table))
+		errx(1, "no table");
+	out = open_memstream(&text, &len);
+	unwind_table_print(table, BUILD_CODE + 0x100, BUILD_CODE + 0x101, out);
+	fclose(out);
+	found = strstr(text, "outermost");
+	free(text);
+	unwind_table_free(table);
+	free(image);
+	free(cfi.data);
+	return found;
+}
+
+static void entries(void)
+{
+	result(is_outermost(FIXED) && is_outermost(INTERPRETED) && is_outermost(STATIC_PIE),
+	       "the entry of a program is outermost");
+	result(is_outermost(INTERPRETER), "and that of an interpreter");
+	result(!is_outermost(LIBRARY) && !is_outermost(NEEDY), "and of no library");
+}
+
+/* Files that would take long: N rows with expressions of L bytes, in several ways */
+enum work {
+	ONE_STATE,		/* which all rows have */
+	TWO_STATES,		/* in turns */
+	TWO_DEPEND,		/* in turns, and the expression depends on the IP */
+	NEARLY_KNOWN,		/* N gaps with code that begins like code that is known */
+	NR_WORKS
+};
+
+static const uint8_t plt[] = { 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22 };
+
+static void put_expression(struct cfi *cfi, enum work kind, unsigned int len)
+{
+	const uint8_t head[] = { 0x0f, 0x80 | (len & 0x7f), 0x80 | (len >> 7 & 0x7f), len >> 14 };
+	static const uint8_t sp[] = { 0x77, 8 };
+	const uint8_t *last = kind == TWO_DEPEND ? plt : sp;
+	size_t last_len = kind == TWO_DEPEND ? sizeof(plt) : sizeof(sp);
+	unsigned int i;
+
+	cfi_put(cfi, head, sizeof(head));
+	for (i = last_len; i < len; i++)
+		cfi_u8(cfi, 0x96);
+	cfi_put(cfi, last, last_len);
+}
+
+/* The work of such a file; 0: it is refused for it. @size: of code and CFI */
+static uint64_t work_of(enum work kind, unsigned int len, unsigned int nr, uint64_t *size)
+{
+	uint64_t code_len = kind == NEARLY_KNOWN ? 0x1400 * nr : nr + 16, i;
+	struct unwind_table *table = NULL;
+	struct cfi cfi = { 0 };
+	struct build b;
+	uint64_t work;
+	uint8_t *image;
+	int rc;
+
+	cfi_cie(&cfi);
+	for (i = 0; kind == NEARLY_KNOWN && i < nr; i++) {
+		cfi_fde(&cfi, BUILD_CODE + 0x1400 * i, 16);
+		cfi_end(&cfi);
+	}
+	if (kind != NEARLY_KNOWN) {
+		cfi_fde(&cfi, BUILD_CODE, code_len);
+		put_expression(&cfi, kind, len);
+		/* FP is the same, then undefined */
+		for (i = 0; i < nr; i++) {
+			if (kind != ONE_STATE)
+				cfi_put(&cfi, i % 2 ? "\x08\x06" : "\x07\x06", 2);
+			cfi_u8(&cfi, 0x41);
+		}
+		cfi_end(&cfi);
+	}
+	b = (struct build){ code_len, 1, cfi.data, cfi.len };
+	image = build_elf(&b, size);
+	for (i = 0; kind == NEARLY_KNOWN && i < code_len; i += 4)
+		memcpy(image + BUILD_CODE + i, "\x48\x83\xec\x10", 4);
+	rc = unwind_table_from_image(image, *size, &table);
+	if (rc && rc != -E2BIG)
+		errx(1, "work %d: %s", kind, strerror(-rc));
+	*size = code_len + cfi.len + UNWIND_TABLE_PAGE_SIZE;
+	work = rc ? 0 : unwind_table_stats(table)->work;
+	unwind_table_free(table);
+	free(image);
+	free(cfi.data);
+	return work;
+}
+
+static void works(void)
+{
+	static const char * const names[] = {
+		"rows of one expression", "rows of an expression in two states",
+		"rows of an expression in two states that depends on the place",
+		"gaps with code that is nearly known",
+	};
+	bool is_made;
+	int kind;
+
+	for (kind = 0; kind < NR_WORKS; kind++) {
+		unsigned int nr = kind == NEARLY_KNOWN ? 200 : 60000;
+		uint64_t size, size2, work, work2;
+		char text[128];
+
+		work = work_of(kind, 12000, nr, &size);
+		work2 = work_of(kind, 24000, 2 * nr, &size2);
+		printf("# %s: %.2f and %.2f operations a byte\n", names[kind],
+		       (double)work / size, (double)work2 / size2);
+		/* One of them is refused, and has done all that it may. */
+		is_made = (work && work2) || kind == TWO_DEPEND;
+		work = work ? work : UNWIND_TABLE_WORK * size;
+		work2 = work2 ? work2 : UNWIND_TABLE_WORK * size2;
+		snprintf(text, sizeof(text), "twice the size is twice the work: %s", names[kind]);
+		result(is_made && work <= UNWIND_TABLE_WORK * size && work2 * 10 <= work * 22, text);
+	}
+	result(!work_of(TWO_DEPEND, 24000, 60000, &(uint64_t){ 0 }),
+	       "a file that takes more work than it may is refused");
 }
 
 /* As many rules as FDEs: CFA = rsp + 16 n, FP at CFA - 16 m */
@@ -641,6 +821,8 @@ int main(int argc, char **argv)
 	check_places();
 	check_rules();
 	errors();
+	entries();
+	works();
 	limits();
 	large(argv[1]);
 	for (i = 2; i < argc; i++)

@@ -287,7 +287,16 @@ static void check_gap(struct check *check, __u64 start, __u64 end)
 		check_at(check, NULL, start);
 }
 
-/* A segment: pages with rows, and what is between them */
+/* Does a page have nothing that is covered? */
+static bool is_gap(const struct view *view, __u32 nr)
+{
+	__u32 row = first_row(view, nr);
+
+	return row + 1 == first_row(view, nr + 1) &&
+	       view->rules[view->rows[row].rule].kind == UNWIND_TABLE_NOT_COVERED;
+}
+
+/* A segment: pages with rules, and what is between them */
 static void check_segment(struct check *check, const GElf_Phdr *segment)
 {
 	__u64 offset = segment->p_offset, page;
@@ -300,11 +309,10 @@ static void check_segment(struct check *check, const GElf_Phdr *segment)
 			page = (view->runs[i].page + j) <<
 			       UNWIND_TABLE_PAGE_SHIFT;
 			if (page + UNWIND_TABLE_PAGE_SIZE <= segment->p_offset ||
-			    page >= end || view->pages[nr] == view->pages[nr + 1])
+			    page >= end || is_gap(view, nr))
 				continue;
 			check_gap(check, offset, page);
-			check_page(check, page, view->pages[nr],
-				   view->pages[nr + 1]);
+			check_page(check, page, first_row(view, nr), first_row(view, nr + 1));
 			offset = page + UNWIND_TABLE_PAGE_SIZE;
 		}
 	}
@@ -349,7 +357,7 @@ static int check_file(const char *path, bool all)
 		       (unsigned long long)check.view.header->nr_rows,
 		       (unsigned long long)check.outcomes[OUT_SAME],
 		       (unsigned long long)check.outcomes[OUT_DIFFERENT]);
-		printf("%llu unsaid, %llu known to the table alone, %llu not comparable\n",
+		printf("%llu missing, %llu known to the table alone, %llu not comparable\n",
 		       (unsigned long long)check.outcomes[OUT_UNSAID],
 		       (unsigned long long)check.outcomes[OUT_KNOWN],
 		       (unsigned long long)check.outcomes[OUT_STRANGE]);

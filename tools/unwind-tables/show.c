@@ -260,14 +260,13 @@ static void add_gap(struct show *show, __u64 start, __u64 end)
 static void see_page(struct show *show, const struct view *view, __u32 nr, __u64 page,
 		     __u64 *at, __u64 end)
 {
-	__u32 i;
+	__u32 i, next = first_row(view, nr + 1);
 
-	for (i = view->pages[nr]; i < view->pages[nr + 1]; i++) {
+	for (i = first_row(view, nr); i < next; i++) {
 		const struct unwind_table_row *row = &view->rows[i];
 		__u8 kind = view->rules[row->rule].kind;
 		__u64 from = page + row->offset;
-		__u64 to = page + (i + 1 < view->pages[nr + 1] ? row[1].offset :
-				   UNWIND_TABLE_PAGE_SIZE);
+		__u64 to = page + (i + 1 < next ? row[1].offset : UNWIND_TABLE_PAGE_SIZE);
 
 		if (to <= *at || from >= end || kind == UNWIND_TABLE_NOT_COVERED ||
 		    kind == UNWIND_TABLE_UNKNOWN)

@@ -45,6 +45,9 @@ int table_of(const char *path, struct unwind_table **table)
 	case -EFBIG:
 		error_line("%s: too large for a table", path);
 		break;
+	case -E2BIG:
+		error_line("%s: takes more work than a file of its size may", path);
+		break;
 	default:
 		error_line("%s: no table can be made: %s", path, strerror(-error));
 	}
@@ -76,14 +79,23 @@ void print_summary(const struct unwind_table *table)
 void set_view(struct view *view, const struct unwind_table *table)
 {
 	const struct unwind_table_header *header;
+	__u32 nr_blocks;
 	size_t len;
 
 	header = unwind_table_data(table, &len);
 	view->header = header;
 	view->runs = (const void *)(header + 1);
-	view->pages = (const void *)(view->runs + header->nr_runs);
-	view->rows = (const void *)(view->pages + header->nr_pages + 1);
+	view->blocks = (const void *)(view->runs + header->nr_runs);
+	nr_blocks = header->nr_pages << (UNWIND_TABLE_PAGE_SHIFT - header->block_shift);
+	view->rows = (const void *)(view->blocks + nr_blocks + 1);
 	view->rules = (const void *)(view->rows + header->nr_rows);
+}
+
+__u32 first_row(const struct view *view, __u32 page)
+{
+	__u32 block = page << (UNWIND_TABLE_PAGE_SHIFT - view->header->block_shift);
+
+	return page ? view->blocks[block] + 1 : 0;
 }
 
 GElf_Phdr *code_segments(Elf *elf, size_t *nr_code)

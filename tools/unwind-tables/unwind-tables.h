@@ -22,7 +22,7 @@ struct unwind_table;
 struct view {
 	const struct unwind_table_header *header;
 	const struct unwind_table_run *runs;
-	const __u32 *pages;
+	const __u32 *blocks;
 	const struct unwind_table_row *rows;
 	const struct unwind_table_rule *rules;
 };
@@ -61,6 +61,9 @@ int table_of(const char *path, struct unwind_table **table);
 void print_summary(const struct unwind_table *table);
 double percent(__u64 part, __u64 whole);
 void set_view(struct view *view, const struct unwind_table *table);
+
+/* The first row of a page; of the one after the last, the number of rows */
+__u32 first_row(const struct view *view, __u32 page);
 
 /* The executable segments of a file; NULL if they cannot be read */
 GElf_Phdr *code_segments(Elf *elf, size_t *nr_code);

@@ -55,7 +55,6 @@ enum {
 
 /* An expression that depends on the IP is spread over so many bytes at most. */
 #define MAX_SPREAD		(1 << 20)
-#define SPREAD			16
 
 __u64 ut_get_uleb_long(struct ut_cursor *c)
 {
@@ -158,13 +157,16 @@ static void set_loc(struct ut_state *state, __u64 reg, enum ut_how how, __s64 of
 		*loc = (struct ut_loc){ .how = how, .off = off };
 }
 
-static void set_expr(struct ut_cursor *c, struct ut_loc *loc, enum ut_how how)
+/* A register's expression may use the CFA. */
+static void set_expr(struct ut_cursor *c, struct ut_loc *loc, enum ut_how how, bool has_cfa)
 {
 	__u64 len = ut_get_uleb(c);
 	const __u8 *expr = ut_skip(c, len);
 
-	if (loc && expr && len <= UINT32_MAX)
-		*loc = (struct ut_loc){ .how = how, .expr = expr, .expr_len = len };
+	if (!loc || !expr || len > UINT32_MAX)
+		return;
+	*loc = (struct ut_loc){ .how = how, .expr = expr, .expr_len = len };
+	ut_expr_prepare(loc, has_cfa);
 }
 
 static __s64 times(__u64 a, __s64 b)
@@ -216,11 +218,11 @@ static bool change_state(struct ut_cursor *c, __u8 op, const struct ut_cie *cie,
 		break;
 	case CFA_EXPRESSION:
 		reg = ut_get_uleb(c);
-		set_expr(c, loc_of(state, reg), UT_EXPRESSION);
+		set_expr(c, loc_of(state, reg), UT_EXPRESSION, true);
 		break;
 	case CFA_VAL_EXPRESSION:
 		reg = ut_get_uleb(c);
-		set_expr(c, loc_of(state, reg), UT_VAL_EXPRESSION);
+		set_expr(c, loc_of(state, reg), UT_VAL_EXPRESSION, true);
 		break;
 	case CFA_DEF_CFA:
 		state->cfa_reg = ut_get_uleb(c);
@@ -241,7 +243,7 @@ static bool change_state(struct ut_cursor *c, __u8 op, const struct ut_cie *cie,
 		state->cfa.off = times(ut_get_sleb(c), cie->data_align);
 		return state->cfa.how == UT_VAL_OFFSET;
 	case CFA_DEF_CFA_EXPRESSION:
-		set_expr(c, &state->cfa, UT_EXPRESSION);
+		set_expr(c, &state->cfa, UT_EXPRESSION, false);
 		break;
 	case CFA_GNU_ARGS_SIZE:
 		/* For who jumps to a handler: SP there, not here */
@@ -461,6 +463,9 @@ static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
 	stats->fdes++;
 	if (!len)
 		return 0;
+	/* It looks through all of them. */
+	if (!ut_work(elf->work, elf->nr_code / 8))
+		return -E2BIG;
 	segment = ut_elf_code_at(elf, start);
 	if (!segment) {
 		/* Linkers put 0 for functions that they have thrown away. */
@@ -512,6 +517,8 @@ int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 		__u64 len, id, cie_id, pos;
 		bool is_long;
 
+		if (!ut_work(elf->work, UT_WORK_RECORD))
+			return -E2BIG;
 		len = ut_get_u32(&c);
 		if (!len) {
 			if (!section->exact)
@@ -545,6 +552,8 @@ int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 			cie->section = section;
 			if (section->debug)
 				cie->encoding = UT_PE_ABSPTR;
+			if (!ut_work(elf->work, ut_left(&record)))
+				return -E2BIG;
 			read_cie(&record, section, cie);
 			continue;
 		}
@@ -592,30 +601,47 @@ static bool is_stale(const struct ut_state *state)
 	       state->fp.how == UT_EXPRESSION;
 }
 
+/* Evaluate a state at each place, unless that was done last. */
+static bool fill_spread(struct ut_spread *spread, const struct ut_cie *cie,
+			const struct ut_state *state, struct ut_work *work)
+{
+	__u64 i;
+
+	/* What is between members may differ, which only costs time. */
+	if (spread->cie == cie && !memcmp(&spread->state, state, sizeof(*state)))
+		return true;
+	spread->cie = cie;
+	memcpy(&spread->state, state, sizeof(*state));
+	for (i = 0; i < UT_SPREAD; i++) {
+		struct ut_context context = { .ip = i };
+
+		spread->reasons[i] = ut_rule_of(state, cie->signal, &context,
+						&spread->rules[i]);
+		/* It depends on more than this. */
+		if (context.ip_mask >= UT_SPREAD)
+			spread->reasons[i] = UNWIND_TABLE_R_EXPRESSION;
+		if (!ut_work(work, context.work))
+			return false;
+	}
+	return true;
+}
+
 /*
  * Linkers describe all entries of a PLT by one expression, whose result depends on
  * the place within an entry.
  */
-static int add_spread(const struct ut_cie *cie, __u64 start, __u64 end, __u64 addr,
-		      const struct ut_state *state, struct ut_rows *rows)
+static int add_spread(const struct ut_spread *spread, __u64 start, __u64 end, __u64 addr,
+		      struct ut_rows *rows)
 {
-	struct unwind_table_rule rules[SPREAD];
-	enum unwind_table_reason reasons[SPREAD];
+	const enum unwind_table_reason *reasons = spread->reasons;
+	const struct unwind_table_rule *rules = spread->rules;
 	__u64 i, next;
 	int err = 0;
 
-	for (i = 0; i < SPREAD; i++) {
-		struct ut_context context = { .ip = i };
-
-		reasons[i] = ut_rule_of(state, cie->signal, &context, &rules[i]);
-		/* It depends on more than this. */
-		if (context.ip_mask >= SPREAD)
-			reasons[i] = UNWIND_TABLE_R_EXPRESSION;
-	}
 	for (; start < end && !err; start = next, addr += i) {
-		__u64 at = addr % SPREAD;
+		__u64 at = addr % UT_SPREAD;
 
-		for (i = 1; i < end - start && at + i < SPREAD; i++) {
+		for (i = 1; i < end - start && at + i < UT_SPREAD; i++) {
 			if (reasons[at + i] != reasons[at] ||
 			    memcmp(&rules[at + i], &rules[at], sizeof(rules[0])))
 				break;
@@ -632,7 +658,7 @@ static int add_spread(const struct ut_cie *cie, __u64 start, __u64 end, __u64 ad
 /* A range of an FDE with one state becomes rows, one if possible. */
 static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
 		     const struct ut_fde *fde, __u64 start, __u64 end,
-		     const struct ut_state *state, const struct ut_machine *machine,
+		     const struct ut_state *state, struct ut_machine *machine,
 		     struct ut_rows *rows)
 {
 	const struct ut_segment *segment = &elf->code[fde->segment];
@@ -646,10 +672,15 @@ static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
 	if (start == end || ut_rows_add_recent(rows, start, end, key, &err))
 		return err;
 	reason = ut_rule_of(state, cie->signal, &context, &rule);
+	if (!ut_work(elf->work, context.work))
+		return -E2BIG;
 	if (machine->realigned && is_stale(state))
 		rule.fp = (struct unwind_table_loc){ .where = UNWIND_TABLE_NONE };
-	if (context.ip_mask && context.ip_mask < SPREAD && end - start <= MAX_SPREAD)
-		return add_spread(cie, start, end, addr, state, rows);
+	if (context.ip_mask && context.ip_mask < UT_SPREAD && end - start <= MAX_SPREAD) {
+		if (!fill_spread(&machine->spread, cie, state, elf->work))
+			return -E2BIG;
+		return add_spread(&machine->spread, start, end, addr, rows);
+	}
 	if (context.ip_mask)
 		reason = UNWIND_TABLE_R_EXPRESSION;
 	if (reason != UT_NO_REASON)
@@ -753,6 +784,9 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 	struct ut_state state = cie->state;
 	int err;
 
+	/* Each instruction has a byte at least, and each operation of an expression. */
+	if (!ut_work(elf->work, fde->program_end - fde->program))
+		return -E2BIG;
 	if (cie->unusable != UT_NO_REASON)
 		return ut_rows_add_unknown(rows, from, fde->end, cie->unusable);
 

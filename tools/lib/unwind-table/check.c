@@ -20,8 +20,7 @@ static const char *check_header(const struct unwind_table_header *header)
 		return "word size";
 	if (header->flags)
 		return "flags of the header";
-	if (header->reserved[0] || header->reserved[1] || header->reserved[2] ||
-	    header->reserved[3])
+	if (header->reserved[0] || header->reserved[1] || header->reserved[2])
 		return "reserved field of the header";
 	if (header->nr_runs > UNWIND_TABLE_MAX_RUNS)
 		return "too many runs";
@@ -31,6 +30,9 @@ static const char *check_header(const struct unwind_table_header *header)
 		return "too many rows";
 	if (header->nr_rules > UNWIND_TABLE_MAX_RULES)
 		return "too many rules";
+	if (header->block_shift < UNWIND_TABLE_MIN_BLOCK_SHIFT ||
+	    header->block_shift > UNWIND_TABLE_MAX_BLOCK_SHIFT)
+		return "size of a block";
 	return NULL;
 }
 
@@ -51,11 +53,12 @@ const char *ut_view_open(struct ut_view *view, const void *data, size_t len)
 
 	/* With these limits it cannot overflow. */
 	view->runs = start + sizeof(*header);
-	view->pages = view->runs + header->nr_runs * sizeof(struct unwind_table_run);
-	view->rows = view->pages + (header->nr_pages + 1) * sizeof(__u32);
+	view->nr_blocks = header->nr_pages * UT_PAGE_BLOCKS(header->block_shift);
+	view->blocks = view->runs + header->nr_runs * sizeof(struct unwind_table_run);
+	view->rows = view->blocks + (view->nr_blocks + 1) * sizeof(__u32);
 	view->rules = view->rows + header->nr_rows * sizeof(struct unwind_table_row);
 	want = sizeof(*header) + header->nr_runs * sizeof(struct unwind_table_run) +
-	       (header->nr_pages + 1) * sizeof(__u32) +
+	       (view->nr_blocks + 1) * sizeof(__u32) +
 	       header->nr_rows * sizeof(struct unwind_table_row) +
 	       header->nr_rules * sizeof(struct unwind_table_rule);
 	return len == want ? NULL : "length";
@@ -69,47 +72,48 @@ static const char *check_runs(const struct ut_view *view)
 	for (i = 0; i < view->header.nr_runs; i++) {
 		struct unwind_table_run run = ut_view_run(view, i);
 
-		if (run.reserved)
-			return "reserved field of a run";
 		if (!run.nr_pages)
 			return "run without pages";
 		if (i && run.page <= end)
 			return "runs that overlap, touch or are not sorted";
 		if (run.page > max || run.nr_pages - 1 > max - run.page)
 			return "run beyond the largest file";
+		if (run.first_block != pages * UT_PAGE_BLOCKS(view->header.block_shift))
+			return "first block of a run";
 		end = run.page + run.nr_pages;
 		pages += run.nr_pages;
 	}
 	return pages == view->header.nr_pages ? NULL : "number of pages in the runs";
 }
 
-static const char *check_pages(const struct ut_view *view)
+static const char *check_blocks(const struct ut_view *view)
 {
-	__u32 i, k, start, end = ut_view_page(view, 0);
+	__u32 size = 1U << view->header.block_shift, nr_rows = view->header.nr_rows;
+	__u32 i, k = 0, last, from, end;
 
-	if (end)
-		return "first page does not start at row 0";
-	for (i = 0; i < view->header.nr_pages; i++) {
-		start = end;
-		end = ut_view_page(view, i + 1);
-		if (end < start)
-			return "pages that are not sorted";
-		if (end > view->header.nr_rows)
-			return "page with rows that do not exist";
-		for (k = start; k < end; k++) {
+	if (ut_view_block(view, 0))
+		return "first block does not start at row 0";
+	for (i = 0; i < view->nr_blocks; i++) {
+		last = ut_view_block(view, i + 1);
+		from = i * size & UT_PAGE_MASK;
+		end = from + size;
+		if (last >= nr_rows)
+			return "block with rows that do not exist";
+		if (!from && (last < k || ut_view_row(view, k).offset))
+			return "first row of a page is not at 0";
+		for (; k <= last; k++) {
 			struct unwind_table_row row = ut_view_row(view, k);
 
-			if (row.offset >= UNWIND_TABLE_PAGE_SIZE)
-				return "row outside of its page";
-			if (k == start ? row.offset :
-			    row.offset <= ut_view_row(view, k - 1).offset)
-				return k == start ? "first row of a page is not at 0" :
-						    "rows that are not sorted";
+			if (row.offset < from || row.offset >= end)
+				return "row outside of its block, or not sorted";
 			if (row.rule >= view->header.nr_rules)
 				return "row with a rule that does not exist";
+			from = row.offset + 1;
 		}
+		if (k != last + 1)
+			return "blocks that are not sorted";
 	}
-	return end == view->header.nr_rows ? NULL : "rows that belong to no page";
+	return k == nr_rows ? NULL : "rows that belong to no block";
 }
 
 static const char *check_loc(const struct unwind_table_loc *loc)
@@ -183,7 +187,7 @@ const char *unwind_table_check(const void *data, size_t len)
 	if (!wrong)
 		wrong = check_runs(&view);
 	if (!wrong)
-		wrong = check_pages(&view);
+		wrong = check_blocks(&view);
 	if (!wrong)
 		wrong = check_rules(&view);
 	return wrong;

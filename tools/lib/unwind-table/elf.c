@@ -19,6 +19,7 @@
 #define MAX_SECTIONS	(1 << 16)
 #define MAX_NAMES	(1 << 24)
 #define MAX_NOTES	(1 << 16)
+#define MAX_DYNAMIC	(1 << 14)
 #define MAX_CFI		(1ULL << 27)
 
 static bool read_file(int fd, __u64 pos, __u8 *to, size_t len)
@@ -184,28 +185,49 @@ static const struct ut_segment *dynamic_segment(const struct ut_elf *elf, __u64 
 	return segment_at(elf, *addr);
 }
 
-/* Is a name among those of the dynamic symbols? */
-bool ut_elf_has_symbol(const struct ut_elf *elf, const char *name)
+/* An entry of the dynamic section; false: there is none */
+bool ut_elf_dynamic(const struct ut_elf *elf, __u64 tag, __u64 *value)
 {
 	const struct ut_segment *segment = segment_at(elf, elf->dynamic);
-	__u64 pos, end, strings = 0, len = 0;
-	struct ut_bytes bytes;
+	__u64 pos, end;
 	Elf64_Dyn dyn;
-	bool found;
 
-	if (!segment || elf->dynamic_len > MAX_NOTES)
+	if (!segment || elf->dynamic_len > MAX_DYNAMIC)
 		return false;
 	pos = position(elf, segment, elf->dynamic);
 	end = pos + elf->dynamic_len;
 	for (; end - pos >= sizeof(dyn); pos += sizeof(dyn)) {
 		/* The loader has changed it, and so it is the process's own. */
 		if (!read_any(elf, pos, &dyn, sizeof(dyn)) || dyn.d_tag == DT_NULL)
-			break;
-		if (dyn.d_tag == DT_STRTAB)
-			strings = dyn.d_un.d_ptr;
-		if (dyn.d_tag == DT_STRSZ)
-			len = dyn.d_un.d_val;
+			return false;
+		if ((__u64)dyn.d_tag == tag) {
+			*value = dyn.d_un.d_val;
+			return true;
+		}
 	}
+	return false;
+}
+
+/* Read what is at an address as the dynamic section has it. */
+bool ut_elf_read_addr(const struct ut_elf *elf, __u64 addr, void *to, size_t len)
+{
+	const struct ut_segment *segment = dynamic_segment(elf, &addr);
+
+	return segment && len <= segment->addr + segment->len - addr &&
+	       ut_elf_read(elf, position(elf, segment, addr), to, len);
+}
+
+/* Is a name among those of the dynamic symbols? */
+bool ut_elf_has_symbol(const struct ut_elf *elf, const char *name)
+{
+	const struct ut_segment *segment;
+	__u64 strings, len;
+	struct ut_bytes bytes;
+	bool found;
+
+	if (!ut_elf_dynamic(elf, DT_STRTAB, &strings) ||
+	    !ut_elf_dynamic(elf, DT_STRSZ, &len))
+		return false;
 	segment = dynamic_segment(elf, &strings);
 	if (!segment || len > MAX_NAMES ||
 	    get_bytes(elf, position(elf, segment, strings), len, &bytes))
@@ -287,29 +309,27 @@ static bool code_is_ambiguous(const struct ut_elf *elf)
 static bool has_go_note(const struct ut_elf *elf, const Elf64_Phdr *phdr)
 {
 	const struct ut_segment *segment = segment_at(elf, phdr->p_vaddr);
-	__u64 pos, end;
+	static const char name[4] = "Go";
+	struct ut_bytes notes;
 	Elf64_Nhdr note;
-	char name[4];
+	__u64 at = 0, len;
+	bool found = false;
 
-	if (!segment || phdr->p_filesz > MAX_NOTES)
+	if (!segment || phdr->p_filesz > MAX_NOTES ||
+	    get_bytes(elf, position(elf, segment, phdr->p_vaddr), phdr->p_filesz, &notes))
 		return false;
-	pos = position(elf, segment, phdr->p_vaddr);
-	end = pos + phdr->p_filesz;
-	while (end - pos >= sizeof(note) + sizeof(name)) {
-		__u64 len;
-
-		if (!ut_elf_read(elf, pos, &note, sizeof(note)) ||
-		    !ut_elf_read(elf, pos + sizeof(note), name, sizeof(name)))
-			return false;
-		if (note.n_type == 4 && note.n_namesz == 4 && !memcmp(name, "Go\0", 4))
-			return true;
+	while (notes.len - at >= sizeof(note) + sizeof(name) && !found) {
+		memcpy(&note, notes.data + at, sizeof(note));
+		found = note.n_type == 4 && note.n_namesz == sizeof(name) &&
+			!memcmp(notes.data + at + sizeof(note), name, sizeof(name));
 		len = sizeof(note) + ((note.n_namesz + 3ULL) & ~3ULL) +
 		      ((note.n_descsz + 3ULL) & ~3ULL);
-		if (len > end - pos)
-			return false;
-		pos += len;
+		if (len > notes.len - at)
+			break;
+		at += len;
 	}
-	return false;
+	put_bytes(&notes);
+	return found;
 }
 
 static int read_headers(const struct ut_elf *elf, Elf64_Ehdr *ehdr,
@@ -402,8 +422,26 @@ static bool name_is(const struct ut_bytes *names, __u32 at, const char *name)
 	       !memcmp(names->data + at, name, len);
 }
 
+/* Sections that matter for their kind, whatever their names */
+static void note_section(struct ut_elf *elf, const Elf64_Shdr *shdr)
+{
+	const struct ut_table *last = &elf->texts[elf->nr_texts];
+	struct ut_table table = { shdr->sh_offset, shdr->sh_size };
+
+	if (shdr->sh_type == SHT_SYMTAB)
+		elf->symbols[0] = table;
+	if (shdr->sh_type == SHT_DYNSYM)
+		elf->symbols[1] = table;
+	if (!(shdr->sh_flags & SHF_EXECINSTR) || elf->nr_texts == UT_MAX_TEXTS ||
+	    table.pos + table.len < table.pos)
+		return;
+	/* They are in order in all files but those that mean no good. */
+	if (!elf->nr_texts || table.pos >= last[-1].pos + last[-1].len)
+		elf->texts[elf->nr_texts++] = table;
+}
+
 /* Find .eh_frame and .debug_frame by name. Files without names are no error. */
-static int find_sections(const struct ut_elf *elf, const Elf64_Ehdr *ehdr,
+static int find_sections(struct ut_elf *elf, const Elf64_Ehdr *ehdr,
 			 Elf64_Shdr *eh_frame, Elf64_Shdr *debug_frame)
 {
 	__u64 nr = ehdr->e_shnum, index = ehdr->e_shstrndx;
@@ -441,6 +479,7 @@ static int find_sections(const struct ut_elf *elf, const Elf64_Ehdr *ehdr,
 		memcpy(&shdr, table.data + i * sizeof(shdr), sizeof(shdr));
 		if (shdr.sh_type == SHT_NOBITS || shdr.sh_type == SHT_NULL)
 			continue;
+		note_section(elf, &shdr);
 		if (!eh_frame->sh_type && (shdr.sh_flags & SHF_ALLOC) &&
 		    name_is(&names, shdr.sh_name, ".eh_frame"))
 			*eh_frame = shdr;
@@ -511,9 +550,32 @@ static int find_cfi(struct ut_elf *elf, const Elf64_Ehdr *ehdr,
 		elf->debug_frame.debug = true;
 		elf->debug_frame.exact = true;
 	}
-	if (!elf->eh_frame.bytes.len && !elf->debug_frame.bytes.len)
+	if (!elf->eh_frame.bytes.len && !elf->debug_frame.bytes.len && !elf->is_go)
 		return -ENODATA;
 	return 0;
+}
+
+/*
+ * Shared libraries have an entry, too, which may be anything: old linkers put the start
+ * of the code there. Only where a program or its interpreter starts has no caller.
+ */
+static bool has_entry(const struct ut_elf *elf, const Elf64_Ehdr *ehdr,
+		      const Elf64_Phdr *phdrs)
+{
+	__u64 flags = 0, needed;
+	unsigned int i;
+
+	if (ehdr->e_type == ET_EXEC)
+		return true;
+	for (i = 0; i < ehdr->e_phnum; i++) {
+		if (phdrs[i].p_type == PT_INTERP)
+			return true;
+	}
+	if (ut_elf_dynamic(elf, DT_FLAGS_1, &flags) && flags & DF_1_PIE)
+		return true;
+	/* The interpreter needs nobody, and is who has this for all the others. */
+	return !ut_elf_dynamic(elf, DT_NEEDED, &needed) &&
+	       ut_elf_has_symbol(elf, "__tls_get_addr");
 }
 
 /* Bytes of @elf->src are used up to ut_elf_close(). */
@@ -555,6 +617,7 @@ int ut_elf_open(struct ut_elf *elf, const struct ut_source *src)
 		}
 	}
 	elf->entry = ehdr.e_entry;
+	elf->has_entry = has_entry(elf, &ehdr, phdrs);
 
 	err = find_cfi(elf, &ehdr, phdrs);
 	if (err)
@@ -564,6 +627,12 @@ int ut_elf_open(struct ut_elf *elf, const struct ut_source *src)
 
 void ut_elf_close(struct ut_elf *elf)
 {
+	unsigned int i;
+
+	for (i = 0; i < UT_NR_STARTS; i++)
+		free(elf->starts[i]);
+	free(elf->scan);
+	free(elf->known);
 	put_bytes(&elf->eh_frame.bytes);
 	put_bytes(&elf->debug_frame.bytes);
 }

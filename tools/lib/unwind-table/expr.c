@@ -308,19 +308,44 @@ static void operation(struct ut_cursor *c, __u8 op, struct stack *stack,
 }
 
 /* False if it has something that a rule cannot say. There are no loops in it. */
-bool ut_expr(const __u8 *expr, size_t len, struct ut_context *context,
-	     struct ut_value *value)
+static bool evaluate(const struct ut_loc *loc, struct ut_context *context,
+		     struct ut_value *value)
 {
-	struct ut_cursor c = { .pos = expr, .end = expr + len };
+	struct ut_cursor c = { .pos = loc->expr, .end = loc->expr + loc->expr_len };
 	struct stack stack = { .nr = 0 };
 
 	/* A register's expression finds the CFA on the stack. */
 	if (context->has_cfa)
 		push(&stack, (struct ut_value){ .base = UT_BASE_CFA });
-	while (ut_more(&c) && !stack.bad)
+	for (; ut_more(&c) && !stack.bad; context->work++)
 		operation(&c, ut_get_u8(&c), &stack, context);
 	*value = pop(&stack);
 	return !c.bad && !stack.bad;
+}
+
+/**
+ * ut_expr_prepare - Evaluate an expression when it becomes part of a state
+ * @loc:	Location that is an expression
+ * @has_cfa:	May it use the CFA?
+ *
+ * One that does not depend on the IP is never evaluated again.
+ */
+void ut_expr_prepare(struct ut_loc *loc, bool has_cfa)
+{
+	struct ut_context context = { .has_cfa = has_cfa };
+
+	loc->result = evaluate(loc, &context, &loc->value) ? UT_EVALUATED : UT_FAILS;
+	if (context.ip_mask)
+		loc->result = UT_DEPENDS;
+}
+
+static bool value_of(const struct ut_loc *loc, struct ut_context *context,
+		     struct ut_value *value)
+{
+	if (loc->result == UT_DEPENDS)
+		return evaluate(loc, context, value);
+	*value = loc->value;
+	return loc->result == UT_EVALUATED;
 }
 
 static bool fits(__u64 n)
@@ -367,7 +392,7 @@ static enum unwind_table_reason cfa_of(const struct ut_state *state,
 		break;
 	case UT_EXPRESSION:
 		context->has_cfa = false;
-		if (!ut_expr(state->cfa.expr, state->cfa.expr_len, context, &value))
+		if (!value_of(&state->cfa, context, &value))
 			return UNWIND_TABLE_R_EXPRESSION;
 		break;
 	default:
@@ -401,7 +426,7 @@ static enum unwind_table_reason place_of(const struct ut_loc *from,
 	case UT_EXPRESSION:
 	case UT_VAL_EXPRESSION:
 		context->has_cfa = true;
-		if (!ut_expr(from->expr, from->expr_len, context, &value))
+		if (!value_of(from, context, &value))
 			return UNWIND_TABLE_R_EXPRESSION;
 		break;
 	default:

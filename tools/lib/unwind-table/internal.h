@@ -11,6 +11,8 @@
  *	expr.c	reduces DWARF expressions to what a rule can express
  *	make.c	sorts FDEs, resolves overlaps and finds the gaps
  *	gaps.c	knows what some gaps are
+ *	known.c	knows some code byte by byte
+ *	starts.c finds out where functions start that have no FDE
  *	rows.c	collects rows and rules and puts the table together
  *
  * An error that concerns a file as a whole is a negative errno. What is wrong with a
@@ -29,6 +31,7 @@
 
 #define UT_NO_REASON		UNWIND_TABLE_NR_REASONS
 #define UT_PAGE_MASK		(UNWIND_TABLE_PAGE_SIZE - 1)
+#define UT_PAGE_BLOCKS(shift)	(1U << (UNWIND_TABLE_PAGE_SHIFT - (shift)))
 
 /* DWARF numbers of registers */
 #define UT_REG_FP		6
@@ -46,9 +49,33 @@ struct ut_source {
 	__u64		start;		/* of the headers */
 	int		fd;
 	int		pagemap;	/* if @fd is the memory of a process, else 0 */
+	__u64		stored;		/* bytes that are not holes, 0: not known */
 	bool		loaded;
 	bool		relocated;	/* the loader has changed addresses in it */
 };
+
+/*
+ * Work is counted, in operations of some nanoseconds each, and a file may cause so
+ * much for each of its bytes: UNWIND_TABLE_WORK. No clock is asked, so it does not
+ * depend on what else the machine does whether a file has a table.
+ */
+struct ut_work {
+	__u64	done;
+	__u64	limit;
+};
+
+/* What some things cost */
+#define UT_WORK_READ		64	/* from a file, or from the memory of a process */
+#define UT_WORK_RECORD		4	/* of CFI, without its instructions */
+#define UT_WORK_KNOWN		64	/* to compare code with all that is known */
+#define UT_WORK_SCAN(len)	((len) / 16 + 1)
+
+/* Count work. False: it is more than the file may cause. */
+static inline bool ut_work(struct ut_work *work, __u64 n)
+{
+	work->done += n;
+	return work->done <= work->limit;
+}
 
 /* Bytes that were read. The file can change meanwhile, these do not. */
 struct ut_bytes {
@@ -73,8 +100,27 @@ struct ut_section {
 	bool		exact;		/* where it ends is known */
 };
 
+#define UT_MAX_TEXTS		64
+
+/* What tells where functions start */
+enum ut_start {
+	UT_START_CALL,		/* the target of what looks like a call */
+	UT_START_POINTER,	/* of an address that the loader relocates */
+	UT_START_SYMBOL,	/* of a symbol for a function */
+	UT_NR_STARTS
+};
+
+/* Code that is looked through at once */
+#define UT_SCAN_LEN		(64 * 1024)
+
+struct ut_table {
+	__u64		pos;
+	__u64		len;
+};
+
 struct ut_elf {
 	struct ut_source	src;
+	struct ut_work		*work;
 	__u64			base;		/* is added to a position */
 	__u64			entry;
 	/* All that are loaded, by address; and those with code, by offset */
@@ -82,12 +128,22 @@ struct ut_elf {
 	struct ut_segment	code[UT_MAX_SEGMENTS];
 	unsigned int		nr_segments;
 	unsigned int		nr_code;
+	__u64			code_bytes;
 	bool			is_go;
 	bool			asked_for_v8;
 	bool			has_v8;
+	bool			has_entry;	/* a program or an interpreter */
 	/* PT_DYNAMIC, for names of symbols */
 	__u64			dynamic;
 	__u64			dynamic_len;
+	/* Sections with code, by offset; without any, all of a segment may be code */
+	struct ut_table		texts[UT_MAX_TEXTS];
+	unsigned int		nr_texts;
+	struct ut_table		symbols[2];	/* .symtab, .dynsym */
+	/* A bit for each byte of code, NULL before it is asked for: see starts.c */
+	__u64			*starts[UT_NR_STARTS];
+	struct ut_scan		*scan;		/* code that was read there last */
+	__u64			*known;		/* see known.c */
 	struct ut_section	eh_frame;
 	struct ut_section	debug_frame;
 };
@@ -100,6 +156,8 @@ static inline __u64 ut_elf_bias(const struct ut_elf *elf)
 
 int ut_elf_open(struct ut_elf *elf, const struct ut_source *src);
 void ut_elf_close(struct ut_elf *elf);
+bool ut_elf_dynamic(const struct ut_elf *elf, __u64 tag, __u64 *value);
+bool ut_elf_read_addr(const struct ut_elf *elf, __u64 addr, void *to, size_t len);
 bool ut_elf_read(const struct ut_elf *elf, __u64 pos, void *to, size_t len);
 const struct ut_segment *ut_elf_code_at(const struct ut_elf *elf, __u64 addr);
 bool ut_elf_has_symbol(const struct ut_elf *elf, const char *name);
@@ -203,6 +261,32 @@ enum ut_how {
 	UT_VAL_EXPRESSION,	/* what the expression gives */
 };
 
+/*
+ * A value that an expression comes to: a constant, or a register or the CFA or
+ * the IP plus a constant; or what memory has there plus a constant.
+ */
+enum ut_base {
+	UT_CONST,
+	UT_BASE_REG,
+	UT_BASE_CFA,
+	UT_BASE_IP,
+};
+
+struct ut_value {
+	enum ut_base	base;
+	unsigned int	reg;
+	__u64		off;
+	bool		deref;
+	__u64		add;		/* if @deref */
+};
+
+/* What is known of an expression before an IP is */
+enum ut_result {
+	UT_DEPENDS,		/* on the IP */
+	UT_FAILS,		/* a rule cannot say it */
+	UT_EVALUATED,
+};
+
 struct ut_loc {
 	enum ut_how	how;
 	__u32		expr_len;
@@ -210,6 +294,9 @@ struct ut_loc {
 		__s64		off;
 		const __u8	*expr;
 	};
+	/* Of the expression: evaluated once, however many rows it is for */
+	enum ut_result	result;
+	struct ut_value	value;
 };
 
 /* A row of CFI, of the registers that matter */
@@ -259,12 +346,24 @@ struct ut_fdes {
 /* The table that is being made */
 struct ut_rows;
 
+/* An expression that depends on the IP does so by its lowest bits. */
+#define UT_SPREAD		16
+
+/* Rules of a state at each place that makes a difference */
+struct ut_spread {
+	const struct ut_cie		*cie;
+	struct ut_state			state;
+	struct unwind_table_rule	rules[UT_SPREAD];
+	enum unwind_table_reason	reasons[UT_SPREAD];
+};
+
 /* What runs the instructions of FDEs, besides the state */
 struct ut_machine {
 	struct ut_state	*stack;		/* DW_CFA_remember_state */
 	size_t		nr;
 	size_t		max;
 	bool		realigned;	/* the CFA was an expression before */
+	struct ut_spread spread;	/* the last one */
 };
 
 int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
@@ -273,34 +372,15 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 	       const struct ut_fde *fde, __u64 skip, struct ut_machine *machine,
 	       struct ut_rows *rows);
 
-/*
- * A value that an expression comes to: a constant, or a register or the CFA or
- * the IP plus a constant; or what memory has there plus a constant.
- */
-enum ut_base {
-	UT_CONST,
-	UT_BASE_REG,
-	UT_BASE_CFA,
-	UT_BASE_IP,
-};
-
-struct ut_value {
-	enum ut_base	base;
-	unsigned int	reg;
-	__u64		off;
-	bool		deref;
-	__u64		add;		/* if @deref */
-};
-
 /* What an expression may use, and what it was found to depend on */
 struct ut_context {
 	__u64		ip;
 	bool		has_cfa;
 	__u64		ip_mask;	/* bits of the IP that it looked at */
+	__u64		work;		/* operations */
 };
 
-bool ut_expr(const __u8 *expr, size_t len, struct ut_context *context,
-	     struct ut_value *value);
+void ut_expr_prepare(struct ut_loc *loc, bool has_cfa);
 
 /* Reason why a row cannot be said as a rule, or UT_NO_REASON */
 enum unwind_table_reason ut_rule_of(const struct ut_state *state, bool signal,
@@ -324,6 +404,31 @@ int ut_rows_add_gap(struct ut_rows *rows, const struct ut_segment *segment,
 		    __u64 start, __u64 end);
 int ut_rows_flush(struct ut_rows *rows);
 int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len);
+
+/* known.c */
+#define UT_MAX_KNOWN		512
+#define UT_KNOWN_PARTS		8
+
+/* Code that is known: its parts, and how long they are here */
+struct ut_known {
+	const struct part	*parts;
+	unsigned int		nr;
+	size_t			len;
+	size_t			lens[UT_KNOWN_PARTS];
+};
+
+size_t ut_match(const char *pattern, const __u8 *code, size_t len);
+int ut_known_prepare(struct ut_elf *elf);
+bool ut_known_may_start(const struct ut_elf *elf, const __u8 *code, size_t len);
+bool ut_known_find(const __u8 *code, size_t len, bool go, struct ut_known *known);
+int ut_known_add(struct ut_rows *rows, __u64 start, const struct ut_known *known);
+bool ut_is_plain(const struct unwind_table_rule *rule);
+
+/* starts.c */
+size_t ut_prologue(const __u8 *code, size_t len);
+int ut_starts_find(struct ut_elf *elf);
+int ut_starts_next(struct ut_elf *elf, const struct ut_segment *segment, __u64 *start,
+		   __u64 end, bool *framed);
 
 /* gaps.c: a stretch of code without FDE */
 struct ut_gap {
@@ -350,7 +455,8 @@ struct unwind_table {
 struct ut_view {
 	struct unwind_table_header	header;
 	const __u8			*runs;
-	const __u8			*pages;
+	const __u8			*blocks;
+	__u32				nr_blocks;
 	const __u8			*rows;
 	const __u8			*rules;
 };
@@ -367,12 +473,18 @@ ut_view_run(const struct ut_view *v, size_t i)
 	return value;
 }
 
-static inline __u32 ut_view_page(const struct ut_view *v, size_t i)
+static inline __u32 ut_view_block(const struct ut_view *v, size_t i)
 {
 	__u32 value;
 
-	memcpy(&value, v->pages + i * sizeof(value), sizeof(value));
+	memcpy(&value, v->blocks + i * sizeof(value), sizeof(value));
 	return value;
+}
+
+/* The first row of a page; of the one after the last, the number of rows */
+static inline __u32 ut_view_page(const struct ut_view *v, size_t i)
+{
+	return i ? ut_view_block(v, i * UT_PAGE_BLOCKS(v->header.block_shift)) + 1 : 0;
 }
 
 static inline struct unwind_table_row

@@ -360,14 +360,16 @@ static int attach_here(__u32 table, int fd, const struct file_id *id)
 
 /*
  * Does the file have a table of ours? If so, the kernel refuses another one.
- * The one that is tried is empty, and dropped at once.
+ * The one that is tried covers nothing, and is dropped at once.
  */
 static int probe(int fd, const struct file_id *id)
 {
 	struct {
 		struct unwind_table_header header;
 		struct unwind_table_run run;
-		__u32 pages[2];
+		__u32 blocks[2];
+		struct unwind_table_row row;
+		struct unwind_table_rule rule;
 	} empty = {
 		.header = {
 			.magic		= UNWIND_TABLE_MAGIC,
@@ -376,6 +378,9 @@ static int probe(int fd, const struct file_id *id)
 			.word_size	= sizeof(__u64),
 			.nr_runs	= 1,
 			.nr_pages	= 1,
+			.nr_rows	= 1,
+			.nr_rules	= 1,
+			.block_shift	= UNWIND_TABLE_MAX_BLOCK_SHIFT,
 		},
 		.run.nr_pages = 1,
 	};

@@ -585,6 +585,12 @@ static enum file_state state_of(struct unwind_keeper *keeper, int error,
 			 "%s: the kernel refused its table; trace the event unwind:unwind_table and restart the service to see why",
 			 name);
 		return FILE_REFUSED;
+	case -E2BIG:
+		if (step != READER_READ)
+			break;
+		complain(keeper, "%s: no table: it takes more work than a file of its size may",
+			 name);
+		return FILE_REFUSED;
 	case -EPIPE:
 		complain(keeper,
 			 "%s: the process that reads files crashed on it, so it gets no table; please report this and attach the file",

@@ -141,6 +141,7 @@ static void take(struct sweep *sweep, const struct ut_fde *fde, __u64 skip,
 
 struct maker {
 	struct ut_elf			elf;
+	struct ut_work			work;
 	struct sweep			eh_frame;
 	struct sweep			debug_frame;
 	struct ut_machine		machine;
@@ -221,6 +222,20 @@ static int add_rows(struct maker *maker)
 	return err;
 }
 
+/* File systems that compress files store less than they have. */
+#define MAX_COMPRESSION		4
+
+/* The work that a file may cause: what are holes in it does not count. */
+static __u64 work_limit(const struct ut_elf *elf)
+{
+	__u64 stored = elf->src.stored, code_bytes = elf->code_bytes;
+
+	if (stored && code_bytes > stored * MAX_COMPRESSION)
+		code_bytes = stored * MAX_COMPRESSION;
+	return UNWIND_TABLE_WORK * (elf->eh_frame.bytes.len + elf->debug_frame.bytes.len +
+				    code_bytes + UNWIND_TABLE_PAGE_SIZE);
+}
+
 static int make(struct maker *maker, struct unwind_table *table)
 {
 	struct ut_elf *elf = &maker->elf;
@@ -228,14 +243,16 @@ static int make(struct maker *maker, struct unwind_table *table)
 	int err;
 
 	for (i = 0; i < elf->nr_code; i++)
-		table->stats.code_bytes += elf->code[i].len;
+		elf->code_bytes += elf->code[i].len;
+	table->stats.code_bytes = elf->code_bytes;
+	maker->work.limit = work_limit(elf);
 	err = open_sweep(&maker->eh_frame, elf, &elf->eh_frame, &table->stats);
 	if (!err)
 		err = open_sweep(&maker->debug_frame, elf, &elf->debug_frame,
 				 &table->stats);
 	if (err)
 		return err;
-	if (!maker->eh_frame.fdes.nr_fdes && !maker->debug_frame.fdes.nr_fdes)
+	if (!maker->eh_frame.fdes.nr_fdes && !maker->debug_frame.fdes.nr_fdes && !elf->is_go)
 		return -ENODATA;
 
 	maker->rows = ut_rows_new(elf, &table->stats, &err);
@@ -246,6 +263,10 @@ static int make(struct maker *maker, struct unwind_table *table)
 	err = add_rows(maker);
 	if (err)
 		return err;
+	/* Go files have no FDEs, but where C was linked with them. */
+	if (!table->stats.covered_bytes)
+		return -ENODATA;
+	table->stats.work = maker->work.done;
 	return ut_rows_finish(maker->rows, &table->data, &table->len);
 }
 
@@ -266,6 +287,7 @@ int ut_make(const struct ut_source *src, struct unwind_table **result)
 	maker->stats = &table->stats;
 	err = ut_elf_open(&maker->elf, src);
 	if (!err) {
+		maker->elf.work = &maker->work;
 		err = make(maker, table);
 		ut_rows_free(maker->rows);
 		close_sweep(&maker->eh_frame);
@@ -306,6 +328,7 @@ int unwind_table_from_fd(int fd, struct unwind_table **table)
 	if (!S_ISREG(stat.st_mode))
 		return -ENOEXEC;
 	src.len = stat.st_size;
+	src.stored = stat.st_blocks * 512ULL;
 	return ut_make(&src, table);
 }
 

@@ -89,9 +89,12 @@ static int open_of(int pid, const char *name)
 	return fd;
 }
 
+/* How much of a file there is in a process is not known; no program has more code. */
+#define STORED		(128 * 1024 * 1024ULL)
+
 int unwind_table_from_process(int pid, uint64_t address, struct unwind_table **table)
 {
-	struct ut_source src = { .loaded = true, .relocated = true };
+	struct ut_source src = { .loaded = true, .relocated = true, .stored = STORED };
 	bool has_inode;
 	FILE *maps;
 	int fd, err;

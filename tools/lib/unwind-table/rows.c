@@ -24,7 +24,7 @@ struct ut_rows {
 	struct unwind_table_run		runs[UNWIND_TABLE_MAX_RUNS];
 	unsigned int			nr_runs;
 	unsigned int			run;		/* of the current page */
-	__u32				*pages;
+	__u32				*pages;		/* first rows of pages */
 	__u32				nr_pages;
 	__u32				page;		/* index of the current one */
 	__u64				page_start;	/* its offset in the file */
@@ -239,7 +239,6 @@ static int end_page(struct ut_rows *rows)
 {
 	__u64 page_end = rows->page_start + UNWIND_TABLE_PAGE_SIZE;
 	const struct unwind_table_run *run = &rows->runs[rows->run];
-	__u32 first = rows->pages[rows->page];
 	int err;
 
 	if (rows->end < page_end) {
@@ -247,10 +246,6 @@ static int end_page(struct ut_rows *rows)
 		if (err)
 			return err;
 	}
-	if (rows->nr_rows == first + 1 &&
-	    rows->rows[first].rule == UT_RULE_NOT_COVERED)
-		rows->nr_rows--;
-
 	rows->pages[++rows->page] = rows->nr_rows;
 	if (page_end >> UNWIND_TABLE_PAGE_SHIFT == run->page + run->nr_pages &&
 	    rows->run + 1 < rows->nr_runs)
@@ -304,6 +299,9 @@ static int add(struct ut_rows *rows, __u64 start, __u64 end, int index,
 
 	if (start == end)
 		return 0;
+	/* Pages without rows of their own are not counted: a table has few enough. */
+	if (!ut_work(rows->elf->work, 1))
+		return -E2BIG;
 	/* What comes after a gap may tell what it is. */
 	if (rows->has_gap) {
 		rows->gap.after = rows->rules[index];
@@ -400,14 +398,51 @@ int ut_rows_flush(struct ut_rows *rows)
 	return ut_gap_add(rows->elf, &gap, rows);
 }
 
+/* The more rows a table has, the smaller are its blocks: one for eight rows. */
+#define BLOCK_ROWS	8
+
+static unsigned int block_shift(const struct ut_rows *rows)
+{
+	unsigned int shift = UNWIND_TABLE_MIN_BLOCK_SHIFT;
+
+	while (shift < UNWIND_TABLE_MAX_BLOCK_SHIFT &&
+	       rows->nr_pages * UT_PAGE_BLOCKS(shift) * BLOCK_ROWS > rows->nr_rows)
+		shift++;
+	return shift;
+}
+
+/* The index of the blocks */
+static __u32 *make_blocks(struct ut_rows *rows, unsigned int shift)
+{
+	__u32 nr = UT_PAGE_BLOCKS(shift), page, block, row = 0, i;
+	__u32 *blocks = malloc((rows->nr_pages * nr + 1) * sizeof(*blocks)), *to = blocks;
+
+	if (!blocks)
+		return NULL;
+	*to++ = 0;
+	for (page = 0; page < rows->nr_pages; page++) {
+		for (block = 1; block <= nr; block++) {
+			while (row < rows->pages[page + 1] &&
+			       rows->rows[row].offset < block << shift)
+				row++;
+			*to++ = row - 1;
+		}
+	}
+	for (i = 1; i < rows->nr_runs; i++)
+		rows->runs[i].first_block = rows->runs[i - 1].first_block +
+					    rows->runs[i - 1].nr_pages * nr;
+	return blocks;
+}
+
 /* The table as one block, to be freed by the caller */
 int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len)
 {
 	struct unwind_table_header *header;
 	size_t sizes[5];
 	const void *parts[5];
-	unsigned int i;
+	unsigned int shift, i;
 	__u8 *data, *to;
+	__u32 *blocks;
 	int err;
 
 	while (rows->page < rows->nr_pages) {
@@ -415,20 +450,26 @@ int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len)
 		if (err)
 			return err;
 	}
+	shift = block_shift(rows);
+	blocks = make_blocks(rows, shift);
+	if (!blocks)
+		return -ENOMEM;
 	sizes[0] = sizeof(*header);
 	sizes[1] = rows->nr_runs * sizeof(rows->runs[0]);
-	sizes[2] = (rows->nr_pages + 1) * sizeof(rows->pages[0]);
+	sizes[2] = (rows->nr_pages * UT_PAGE_BLOCKS(shift) + 1) * sizeof(*blocks);
 	sizes[3] = rows->nr_rows * sizeof(rows->rows[0]);
 	sizes[4] = rows->nr_rules * sizeof(rows->rules[0]);
 	parts[1] = rows->runs;
-	parts[2] = rows->pages;
+	parts[2] = blocks;
 	parts[3] = rows->rows;
 	parts[4] = rows->rules;
 
 	*len = sizes[0] + sizes[1] + sizes[2] + sizes[3] + sizes[4];
 	data = malloc(*len);
-	if (!data)
+	if (!data) {
+		free(blocks);
 		return -ENOMEM;
+	}
 	header = (struct unwind_table_header *)data;
 	*header = (struct unwind_table_header){
 		.magic		= UNWIND_TABLE_MAGIC,
@@ -439,6 +480,7 @@ int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len)
 		.nr_pages	= rows->nr_pages,
 		.nr_rows	= rows->nr_rows,
 		.nr_rules	= rows->nr_rules,
+		.block_shift	= shift,
 	};
 	to = data + sizes[0];
 	for (i = 1; i < ARRAY_SIZE(parts); i++) {
@@ -446,6 +488,7 @@ int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len)
 			memcpy(to, parts[i], sizes[i]);
 		to += sizes[i];
 	}
+	free(blocks);
 	rows->stats->rows = rows->nr_rows;
 	rows->stats->rules = rows->nr_rules;
 	*table = data;

@@ -49,7 +49,14 @@ struct unwind_table_stats {
 	uint64_t rows;
 	uint64_t rules;
 	uint64_t cfi_bytes;		/* of .eh_frame or .debug_frame that were read */
+	uint64_t work;			/* operations, as UNWIND_TABLE_WORK counts them */
 };
+
+/*
+ * The operations that a file may cause for each byte of its CFI and of its code. Files
+ * that compilers and linkers make need less than a third of it.
+ */
+#define UNWIND_TABLE_WORK	16
 
 struct unwind_table;			/* a table that was made */
 
@@ -57,7 +64,7 @@ struct unwind_table;			/* a table that was made */
  * unwind_table_from_image - make a table from a file that is in memory as it is on
  * disk, @len bytes at @image. -ENOEXEC: no ELF file of this machine that can be
  * loaded; -ENODATA: no unwind information in it; -EFBIG: too large for a table;
- * -ENOMEM.
+ * -E2BIG: it would take more work than UNWIND_TABLE_WORK allows; -ENOMEM.
  */
 int unwind_table_from_image(const void *image, size_t len, struct unwind_table **table);
 

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A file of Go that has no CFI at all, where the program begins in Go's code */
+#include "macros.h"
+
+	.section .note.go.buildid, "a", @note
+	.long	4, 8, 4
+	.asciz	"Go\0"
+	.quad	0
+
+	.globl	_start
+	code	_start, 0x100
+	/* runtime.rt0_go */
+	.balign	32, 0xcc
+	.byte	0x48, 0x89, 0xf8, 0x48, 0x89, 0xf3, 0x48, 0x83, 0xec, 0x28, 0x48, 0x83, 0xe4, 0xf0
+	.byte	0x48, 0x89, 0x44, 0x24, 0x18, 0x48, 0x89, 0x5c, 0x24, 0x20
+	.fill	64, 1, 0x90
+	.byte	0xe8, 5, 5, 5, 5, 0xe8, 5, 5, 5, 5, 0xc3
+	code	f_go, 0x10000
+
+	.section .raw_hdr, "a", @progbits
+	.byte	0

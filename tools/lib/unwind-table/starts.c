@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where functions start that have no FDE: at the target of a call, at an address that
+ * the loader relocates, at a symbol, or behind padding. Instructions are not decoded:
+ * what looks like a call may be a part of something else. So a start counts only where
+ * the code before it does not run into it, and what is decided by it is no more than
+ * whether the kernel may follow the frame pointer.
+ */
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+/* More code than any file has that has functions without FDEs */
+#define MAX_CODE	(512 * 1024 * 1024ULL)
+#define MAX_RELOCATIONS	(256 * 1024 * 1024ULL)
+/* Functions are aligned to this, unless they are not aligned at all. */
+#define ALIGN		16
+/* Code before a start, to see what is before it, and from it on */
+#define BEFORE		32
+#define PROLOGUE	8
+
+/* Code that was read at once */
+struct ut_scan {
+	const struct ut_segment	*segment;
+	__u64			start;		/* offset in the file */
+	size_t			len;
+	__u8			code[BEFORE + UT_SCAN_LEN];
+};
+
+/*
+ * Bytes of a prologue that makes a frame: endbr64 or not; push %rbp; and
+ * mov %rsp,%rbp in either form. 0: another one.
+ */
+size_t ut_prologue(const __u8 *code, size_t len)
+{
+	static const __u8 endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	static const __u8 forms[][4] = {
+		{ 0x55, 0x48, 0x89, 0xe5 },
+		{ 0x55, 0x48, 0x8b, 0xec },
+	};
+	size_t n = 0;
+
+	if (len >= sizeof(endbr64) && !memcmp(code, endbr64, sizeof(endbr64)))
+		n = sizeof(endbr64);
+	if (len - n < sizeof(forms[0]) ||
+	    (memcmp(code + n, forms[0], sizeof(forms[0])) &&
+	     memcmp(code + n, forms[1], sizeof(forms[1]))))
+		return 0;
+	return n + sizeof(forms[0]);
+}
+
+/* Number of a byte among those of all code */
+static __u64 index_of(const struct ut_elf *elf, const struct ut_segment *segment,
+		      __u64 offset)
+{
+	const struct ut_segment *other;
+	__u64 index = offset - segment->offset;
+
+	for (other = elf->code; other < segment; other++)
+		index += other->len;
+	return index;
+}
+
+static bool has_start(const struct ut_elf *elf, enum ut_start kind, __u64 index)
+{
+	return elf->starts[kind][index / 64] & 1ULL << (index % 64);
+}
+
+/* Note a start, if there is code at all. */
+static void mark(struct ut_elf *elf, enum ut_start kind, __u64 addr)
+{
+	const struct ut_segment *segment = ut_elf_code_at(elf, addr);
+	__u64 index;
+
+	if (!segment)
+		return;
+	index = index_of(elf, segment, addr - segment->addr + segment->offset);
+	elf->starts[kind][index / 64] |= 1ULL << (index % 64);
+}
+
+/* What looks like a call, in @len bytes at an address */
+static int mark_calls(struct ut_elf *elf, const __u8 *code, size_t len, __u64 addr)
+{
+	const __u8 *at = code, *end = code + len;
+	__s32 distance;
+
+	if (!ut_work(elf->work, UT_WORK_READ + UT_WORK_SCAN(len)))
+		return -E2BIG;
+	while (end - at >= 5) {
+		at = memchr(at, 0xe8, end - at - 4);
+		if (!at)
+			return 0;
+		if (!ut_work(elf->work, 1))
+			return -E2BIG;
+		at++;
+		memcpy(&distance, at, sizeof(distance));
+		mark(elf, UT_START_CALL, addr + (at - code) + 4 + distance);
+	}
+	return 0;
+}
+
+static int find_calls(struct ut_elf *elf, __u8 *code)
+{
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < elf->nr_code; i++) {
+		const struct ut_segment *segment = &elf->code[i];
+		__u64 done = 0;
+
+		while (segment->len - done >= 5 && !err) {
+			size_t len = ut_elf_read_code(elf, segment, segment->offset + done,
+						      code, UT_SCAN_LEN);
+
+			if (len < 5)
+				break;
+			err = mark_calls(elf, code, len, segment->addr + done);
+			done += len - 4;
+		}
+	}
+	return err;
+}
+
+/* Symbols for functions that are defined, by section headers */
+static int find_symbols(struct ut_elf *elf, __u8 *buf)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(elf->symbols); i++) {
+		__u64 at = elf->symbols[i].pos, left = elf->symbols[i].len;
+
+		while (left >= sizeof(Elf64_Sym)) {
+			size_t len = left < UT_SCAN_LEN ? left : UT_SCAN_LEN, n;
+
+			len -= len % sizeof(Elf64_Sym);
+			if (!ut_elf_read(elf, at, buf, len))
+				break;
+			if (!ut_work(elf->work, UT_WORK_READ + len / sizeof(Elf64_Sym)))
+				return -E2BIG;
+			for (n = 0; n < len; n += sizeof(Elf64_Sym)) {
+				Elf64_Sym symbol;
+
+				memcpy(&symbol, buf + n, sizeof(symbol));
+				if (symbol.st_shndx != SHN_UNDEF &&
+				    ELF64_ST_TYPE(symbol.st_info) == STT_FUNC)
+					mark(elf, UT_START_SYMBOL, symbol.st_value);
+			}
+			at += len;
+			left -= len;
+		}
+	}
+	return 0;
+}
+
+/* Addresses in DT_RELA that the loader only adds to */
+static int find_rela(struct ut_elf *elf, __u8 *buf)
+{
+	__u64 addr, left;
+
+	if (!ut_elf_dynamic(elf, DT_RELA, &addr) ||
+	    !ut_elf_dynamic(elf, DT_RELASZ, &left) || left > MAX_RELOCATIONS)
+		return 0;
+	while (left >= sizeof(Elf64_Rela)) {
+		size_t len = left < UT_SCAN_LEN ? left : UT_SCAN_LEN, n;
+
+		len -= len % sizeof(Elf64_Rela);
+		if (!ut_elf_read_addr(elf, addr, buf, len))
+			return 0;
+		if (!ut_work(elf->work, UT_WORK_READ + len / sizeof(Elf64_Rela)))
+			return -E2BIG;
+		for (n = 0; n < len; n += sizeof(Elf64_Rela)) {
+			Elf64_Rela rela;
+
+			memcpy(&rela, buf + n, sizeof(rela));
+			if (ELF64_R_TYPE(rela.r_info) == R_X86_64_RELATIVE ||
+			    ELF64_R_TYPE(rela.r_info) == R_X86_64_IRELATIVE)
+				mark(elf, UT_START_POINTER, rela.r_addend);
+		}
+		addr += len;
+		left -= len;
+	}
+	return 0;
+}
+
+/* Words of DT_RELR that were read at once, and of the data they are about */
+#define RELR_WORDS	63
+
+struct relr {
+	__u64	where;		/* the next word of data */
+	__u64	words[RELR_WORDS];
+};
+
+/* An entry is an address, or has a bit for each of the next 63 words. */
+static int relr_entry(struct ut_elf *elf, struct relr *relr, __u64 entry)
+{
+	unsigned int i;
+
+	if (!ut_work(elf->work, UT_WORK_READ))
+		return -E2BIG;
+	if (!(entry & 1)) {
+		if (ut_elf_read_addr(elf, entry, relr->words, sizeof(__u64)))
+			mark(elf, UT_START_POINTER, relr->words[0] - ut_elf_bias(elf));
+		relr->where = entry + sizeof(__u64);
+		return 0;
+	}
+	if (ut_elf_read_addr(elf, relr->where, relr->words, sizeof(relr->words))) {
+		for (i = 0; i < RELR_WORDS; i++) {
+			if (entry & 2ULL << i)
+				mark(elf, UT_START_POINTER, relr->words[i] - ut_elf_bias(elf));
+		}
+	}
+	relr->where += RELR_WORDS * sizeof(__u64);
+	return 0;
+}
+
+static int find_relr(struct ut_elf *elf, __u8 *buf)
+{
+	struct relr relr = { 0 };
+	__u64 addr, left;
+	int err = 0;
+
+	if (!ut_elf_dynamic(elf, DT_RELR, &addr) ||
+	    !ut_elf_dynamic(elf, DT_RELRSZ, &left) || left > MAX_RELOCATIONS)
+		return 0;
+	while (left >= sizeof(__u64) && !err) {
+		size_t len = left < UT_SCAN_LEN ? left : UT_SCAN_LEN, n;
+
+		len -= len % sizeof(__u64);
+		if (!ut_elf_read_addr(elf, addr, buf, len))
+			break;
+		for (n = 0; n < len && !err; n += sizeof(__u64)) {
+			__u64 entry;
+
+			memcpy(&entry, buf + n, sizeof(entry));
+			err = relr_entry(elf, &relr, entry);
+		}
+		addr += len;
+		left -= len;
+	}
+	return err;
+}
+
+/**
+ * ut_starts_find - Look for what tells where functions start
+ * @elf:	The file, which gets it, once
+ *
+ * Return: 0, or a negative errno.
+ */
+int ut_starts_find(struct ut_elf *elf)
+{
+	unsigned int i;
+	__u8 *buf;
+	int err;
+
+	if (elf->starts[0])
+		return 0;
+	for (i = 0; i < UT_NR_STARTS; i++) {
+		elf->starts[i] = calloc(elf->code_bytes / 64 + 1, sizeof(__u64));
+		if (!elf->starts[i])
+			return -ENOMEM;
+	}
+	buf = malloc(UT_SCAN_LEN);
+	if (!buf)
+		return -ENOMEM;
+	err = find_calls(elf, buf);
+	if (!err)
+		err = find_symbols(elf, buf);
+	if (!err)
+		err = find_rela(elf, buf);
+	if (!err)
+		err = find_relr(elf, buf);
+	free(buf);
+	return err;
+}
+
+/* What is right before some code */
+enum before {
+	RUNS_ON,		/* what may run into it */
+	CALLS,			/* a call, which may not return */
+	STAYS_AWAY,		/* a jump, or padding, as before the heads of loops, too */
+	RETURNS,		/* a return, or breakpoints, which only the linker puts there */
+};
+
+/* Bytes of a no-operation that ends here; @n: bytes there are */
+static size_t nop_before(const __u8 *end, size_t n)
+{
+	static const struct {
+		__u8	len;
+		__u8	code[8];
+	} forms[] = {
+		{ 1, { 0x90 } },
+		{ 3, { 0x0f, 0x1f, 0x00 } },
+		{ 4, { 0x0f, 0x1f, 0x40 } },
+		{ 5, { 0x0f, 0x1f, 0x44 } },
+		{ 7, { 0x0f, 0x1f, 0x80 } },
+		{ 8, { 0x0f, 0x1f, 0x84 } },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(forms); i++) {
+		const __u8 *at;
+
+		if (forms[i].len > n)
+			continue;
+		at = end - forms[i].len;
+		if (memcmp(at, forms[i].code, forms[i].len))
+			continue;
+		/* Prefixes that make it longer; of cs, the last one may be of it. */
+		while (at > end - n && (at[-1] == 0x66 || at[-1] == 0x2e))
+			at--;
+		return end - at;
+	}
+	return 0;
+}
+
+static enum before what_is_before(const __u8 *at, size_t n)
+{
+	bool padded = false;
+	size_t nop;
+
+	if (n && at[-1] == 0xcc)
+		return RETURNS;
+	while ((nop = nop_before(at, n))) {
+		padded = true;
+		at -= nop;
+		n -= nop;
+	}
+	if ((n >= 1 && at[-1] == 0xc3) || (n >= 3 && at[-3] == 0xc2))
+		return RETURNS;
+	if (padded || (n >= 5 && at[-5] == 0xe9) || (n >= 2 && at[-2] == 0xeb) ||
+	    (n >= 2 && at[-2] == 0x0f && at[-1] == 0x0b) ||
+	    (n >= 2 && at[-2] == 0xff && (at[-1] & 0xf8) == 0xe0) ||
+	    (n >= 1 && at[-1] == 0xf4))
+		return STAYS_AWAY;
+	return n >= 5 && at[-5] == 0xe8 ? CALLS : RUNS_ON;
+}
+
+/* Code from an offset on, not beyond @end, and BEFORE bytes before it, if they exist */
+static int read_scan(struct ut_elf *elf, const struct ut_segment *segment, __u64 at,
+		     __u64 end)
+{
+	struct ut_scan *scan = elf->scan;
+	size_t len = end - at < PROLOGUE ? end - at : PROLOGUE;
+	__u64 from = at - segment->offset > BEFORE ? at - BEFORE : segment->offset;
+
+	if (!scan) {
+		scan = calloc(1, sizeof(*scan));
+		if (!scan)
+			return -ENOMEM;
+		elf->scan = scan;
+	}
+	if (scan->segment == segment && scan->start <= from &&
+	    at + len <= scan->start + scan->len)
+		return 0;
+	if (end - from > sizeof(scan->code))
+		end = from + sizeof(scan->code);
+	if (!ut_work(elf->work, UT_WORK_READ + UT_WORK_SCAN(end - from)))
+		return -E2BIG;
+	scan->segment = segment;
+	scan->start = from;
+	scan->len = ut_elf_read_code(elf, segment, from, scan->code, end - from);
+	return at + len <= from + scan->len ? 0 : -ENODATA;
+}
+
+/*
+ * Does a function start at an offset that begins with a prologue; or one without, which
+ * ends what was before? What loops begin with is no such end, nor are the places in a
+ * function whose addresses are taken.
+ */
+static bool is_start(const struct ut_elf *elf, const struct ut_segment *segment,
+		     __u64 offset, bool has_prologue)
+{
+	const struct ut_scan *scan = elf->scan;
+	__u64 index = index_of(elf, segment, offset);
+	enum before before;
+
+	before = what_is_before(scan->code + (offset - scan->start), offset - scan->start);
+	if (has_start(elf, UT_START_SYMBOL, index) || offset == segment->offset)
+		return true;
+	if (has_prologue)
+		return before != RUNS_ON && (!(offset % ALIGN) ||
+			has_start(elf, UT_START_CALL, index) ||
+			has_start(elf, UT_START_POINTER, index));
+	if (before >= STAYS_AWAY && has_start(elf, UT_START_CALL, index))
+		return true;
+	if (before == RETURNS && has_start(elf, UT_START_POINTER, index))
+		return true;
+	/* Compilers do not put breakpoints into functions. */
+	return !(offset % ALIGN) && scan->code[offset - scan->start - 1] == 0xcc;
+}
+
+/* Where a section with code begins and ends, from an offset on; @end: there is none */
+static void text_at(const struct ut_elf *elf, __u64 *at, __u64 end, __u64 *text_end)
+{
+	unsigned int i;
+
+	*text_end = end;
+	for (i = 0; i < elf->nr_texts; i++) {
+		const struct ut_table *text = &elf->texts[i];
+
+		if (text->pos + text->len <= *at)
+			continue;
+		if (*at < text->pos)
+			*at = text->pos < end ? text->pos : end;
+		if (text->pos + text->len < end)
+			*text_end = text->pos + text->len;
+		return;
+	}
+	if (elf->nr_texts)
+		*at = end;
+}
+
+/* The next prologue of a function; @end: none. All starts are found before the first. */
+static int next_framed(struct ut_elf *elf, const struct ut_segment *segment, __u64 *at,
+		       __u64 end)
+{
+	int err;
+
+	while (*at < end) {
+		const struct ut_scan *scan;
+		const __u8 *code, *found;
+		size_t left;
+
+		err = read_scan(elf, segment, *at, end);
+		if (err)
+			return err;
+		scan = elf->scan;
+		code = scan->code + (*at - scan->start);
+		left = scan->start + scan->len - *at;
+		if (left > end - *at)
+			left = end - *at;
+		/* What is cut off at the end of what was read is read again. */
+		for (found = code; (found = memchr(found, 0x55, code + left - found)); found++) {
+			size_t n = found - code;
+			__u64 start = *at + n;
+
+			if (left - n < 4 || !ut_prologue(found, left - n))
+				continue;
+			if (n >= 4 && ut_prologue(found - 4, left - n + 4) > 4)
+				start -= 4;
+			err = ut_starts_find(elf);
+			if (err)
+				return err;
+			if (!ut_work(elf->work, 4))
+				return -E2BIG;
+			if (is_start(elf, segment, start, true)) {
+				*at = start;
+				return 0;
+			}
+		}
+		*at += left < end - *at && left > PROLOGUE ? left - PROLOGUE + 1 : left;
+	}
+	return 0;
+}
+
+/* How far it is to the next start, or to where one may be for its alignment */
+static __u64 distance_to_start(const struct ut_elf *elf, __u64 index, __u64 offset)
+{
+	__u64 step = -offset % ALIGN, bits = 0;
+	unsigned int kind;
+
+	for (kind = 0; kind < UT_NR_STARTS; kind++)
+		bits |= elf->starts[kind][index / 64] >> (index % 64);
+	if (bits && step > (__u64)__builtin_ctzll(bits))
+		step = __builtin_ctzll(bits);
+	/* Bits of the next word are looked at when it comes to them. */
+	if (step > 64 - index % 64)
+		step = 64 - index % 64;
+	return step;
+}
+
+/* The next start of a function without prologue */
+static int next_unframed(struct ut_elf *elf, const struct ut_segment *segment, __u64 *at,
+			 __u64 end)
+{
+	__u64 first = index_of(elf, segment, segment->offset) - segment->offset;
+	int err;
+
+	while (*at < end) {
+		__u64 step = distance_to_start(elf, first + *at, *at);
+		const struct ut_scan *scan;
+
+		if (step) {
+			*at += step;
+			continue;
+		}
+		err = read_scan(elf, segment, *at, end);
+		if (err)
+			return err;
+		scan = elf->scan;
+		if (!ut_prologue(scan->code + (*at - scan->start),
+				 scan->start + scan->len - *at) &&
+		    is_start(elf, segment, *at, false))
+			return 0;
+		++*at;
+	}
+	*at = end;
+	return 0;
+}
+
+/**
+ * ut_starts_next - Where does code begin, or cease, to keep frame pointers?
+ * @elf:	The file
+ * @segment:	Segment of the code
+ * @at:		Offset in the file, gets that of the next change
+ * @end:	End of code without FDE, which @at gets if there is no change
+ * @framed:	Does the code at @at keep a frame pointer? Gets whether it does after the change
+ *
+ * Code keeps a frame pointer from the start of a function that begins by making a frame,
+ * up to the next start.
+ *
+ * Return: 0, or a negative errno.
+ */
+int ut_starts_next(struct ut_elf *elf, const struct ut_segment *segment, __u64 *at,
+		   __u64 end, bool *framed)
+{
+	bool was_framed = *framed;
+	__u64 text_end;
+	int err = 0;
+
+	if (elf->code_bytes > MAX_CODE) {
+		*at = end;
+		return 0;
+	}
+	if (was_framed) {
+		text_at(elf, at, end, &text_end);
+		err = next_unframed(elf, segment, at, text_end);
+		*framed = false;
+	}
+	while (!was_framed && !err && *at < end && !*framed) {
+		text_at(elf, at, end, &text_end);
+		err = next_framed(elf, segment, at, text_end);
+		*framed = !err && *at < text_end;
+	}
+	/* What cannot be read is not known. */
+	if (err == -ENODATA) {
+		*at = end;
+		*framed = false;
+		err = 0;
+	}
+	return err;
+}
