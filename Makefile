@@ -13,7 +13,8 @@ FLAME ?=
 CONFIG ?= generic
 
 .PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test soak \
-	first-run fuzz unmodified recipes series prove check bench clean distclean root
+	first-run fuzz unmodified event-tools switches recipes series prove check bench figures picture \
+	clean distclean root
 
 help:
 	@echo 'make run              boot the guest, record programs, show their stacks, draw a flame graph'
@@ -34,12 +35,16 @@ help:
 	@echo 'make perf             build perf with the series'
 	@echo 'make unwind-tables    build the service that makes tables for files'
 	@echo 'make bench            count instructions per event, against the base and unwinding in place'
+	@echo 'make figures          write the figures of the last runs to the pages'
+	@echo 'make picture          draw what make run has recorded as the picture of the README'
 	@echo 'make check            check that the series is in order, and run checkpatch on it'
 	@echo "make series [V=n] [SIGNOFF='Name <mail>'] [OUT=dir]"
 	@echo '                      write the series for mailing, with its cover letter'
 	@echo 'make first-run [RUNS=]  how complete stacks are without the service, 20 runs each'
-	@echo 'make unmodified       record programs as the distribution built them, in six ways (an hour)'
-	@echo 'make recipes          try the viewers of recordings (docs/looking.md), hotspot among them'
+	@echo 'make unmodified       record programs as the distribution built them, in seven ways (an hour)'
+	@echo "make event-tools      the same by tools that take stacks at the event: bpftrace, bcc's, Debian's perf"
+	@echo 'make switches         record programs that switch stacks: OCaml, Go, coroutines'
+	@echo 'make recipes          try the viewers of recordings (docs/looking.md), hotspot and pprof among them'
 	@echo 'make prove            apply, build and check the exported series step by step'
 	@echo 'make clean            delete objects and logs'
 	@echo 'make distclean        delete build/ altogether, tree included (the cache stays)'
@@ -84,7 +89,7 @@ deb-test: root
 	@harness/deb-test
 
 soak: tree
-	@harness/build feature debug perf unwindprof
+	@harness/build feature debug perf unwindprof unwind-tables
 	@harness/soak '$(MIN)'
 
 fuzz: tree
@@ -97,12 +102,23 @@ unmodified: tree
 	@MODES='fp first defer ahead container dwarf pairs' harness/unmodified cc1 cc1plus perl python3 \
 		gzip xz sort git clang qemu openssl postgres nginx redis node java java-plain
 
+event-tools: tree
+	@harness/build feature perf unwind-tables
+	@harness/toolroot programs
+	@COPIES=yes harness/event-tools perl python3 cc1 gzip postgres
+
+switches: tree
+	@harness/build feature perf unwind-tables
+	@harness/switches
+
 first-run: tree
 	@harness/build feature perf unwind-tables
 	@UNWIND_TIMEOUT=7200 harness/run "'$(CURDIR)/tests/completeness/first' $(or $(RUNS),20)"
 
 recipes: tree
 	@harness/toolroot hotspot
+	@harness/toolroot pprof
+	@harness/toolroot samply
 	@harness/test recipes
 
 series: tree
@@ -116,6 +132,12 @@ check: root
 
 bench: tree
 	@harness/bench
+
+figures:
+	@harness/figures
+
+picture: perf
+	@harness/picture
 
 clean:
 	@harness/clean

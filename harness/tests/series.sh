@@ -190,6 +190,33 @@ broken no-message-fails 'no message' 'sed -i "/^Numbers/d" patches/0001-*'
 broken long-line-in-message-fails 'longer than 75' 'sed -i "/^Numbers/s/.*/&&&&&&&&/" patches/0001-*'
 broken stray-series-line-fails 'neither' 'echo "  kernel/three" >> patches/series'
 broken empty-step-fails 'neither hunks nor new files' 'sed -i "/kernel.three/d" patches/series; rm kernel/three'
+# shellcheck disable=SC2016 # backticks of Markdown
+broken function-that-is-gone-fails 'no function gone' 'mkdir docs; echo "| rule | \`gone\` | tests |" > docs/rules.md'
+# shellcheck disable=SC2016
+broken file-that-is-gone-fails 'no file gone.c' 'mkdir docs; echo "| rule | \`gone.c\` | tests |" > docs/rules.md'
+# shellcheck disable=SC2016
+broken test-that-is-gone-fails 'no test walk.that_is_gone' 'mkdir docs; echo "| rule | \`kernel/three\` | \`walk.that_is_gone\` |" > docs/rules.md'
+
+# The made-up series with a cover letter that names some of its patches
+letter() { # TEXT
+	printf '# Numbers\n\nReview these first.\n\n   2  kernel/two: %s\n      Text.\n   3  kernel: Add three. Only a\n      new file.\n\n  %s\n  3-3  the new file\n' \
+		'Spell out five; a subject that is long enough to
+      be folded by mail software. What follows' '1-2  words' > "$repo/patches/cover.md"
+	sed -i "$1" "$repo/patches/cover.md"
+}
+letter ''
+pass check-accepts-a-cover-letter-with-the-right-numbers "$repo/harness/check" -s
+broken_letter() { # NAME TEXT SED
+	letter "$3"
+	refuse "$1" "$2" "$repo/harness/check" -s
+}
+broken_letter cover-with-a-number-that-is-off-fails 'patch 2 is not' 's/^   3  /   2  /'
+broken_letter cover-with-a-number-beyond-the-end-fails "patch 9 is not 'kernel: Add three', but 'none'" 's/^   3  /   9  /'
+broken_letter cover-with-another-title-fails "but 'kernel: Add three'" 's/Add three/Add four/'
+broken_letter cover-with-a-title-that-ends-elsewhere-fails 'patch 2 is not' 's/mail software/mailers/'
+broken_letter cover-without-the-last-patch-fails 'the parts end at patch 2 of 3' '/^  3-3/d'
+broken_letter cover-with-a-gap-between-parts-fails '3-3 does not begin at patch 2' 's/^  1-2/  1-1/'
+rm "$repo/patches/cover.md"
 
 # The package in the cache is not the one that was downloaded
 echo x >> "$UNWIND_CACHE/base/linux-source-6.12_6.12.900-1_all.deb"

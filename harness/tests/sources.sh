@@ -10,7 +10,7 @@ cat > "$tmp/apt/apt-get" << 'END'
 # Gives one file for a source package, and nothing where asked to fail.
 [[ ! -e $FAKE_OFFLINE ]] || exit 1
 [[ $* = *' source '* ]] || exit 0
-echo "source of ${!#}" > "${!#}_1.dsc"
+echo "source of ${!#}" > "${!#}_1.orig.tar.gz"
 END
 chmod +x "$tmp/apt/apt-get"
 
@@ -22,10 +22,10 @@ sources() {
 pass sources-are-downloaded sources one two
 : > "$tmp/offline"
 sources two one > "$tmp/paths" 2>&1 || true
-printf '%s\n' "$tmp"/packages/sources/{two/two,one/one}_1.dsc > "$tmp/wanted"
+printf '%s\n' "$tmp"/packages/sources/{two/two,one/one}_1.orig.tar.gz > "$tmp/wanted"
 pass sources-need-no-network-then cmp "$tmp/paths" "$tmp/wanted"
 refuse sources-without-network-say-so 'downloading the sources of three failed' sources one three
 pass sources-that-failed-leave-nothing test ! -e "$tmp/packages/sources/three"
-echo damage >> "$tmp/packages/sources/one/one_1.dsc"
+echo damage >> "$tmp/packages/sources/one/one_1.orig.tar.gz"
 refuse damaged-sources-are-refused 'is damaged' sources two one
 rm "$tmp/offline"

@@ -86,17 +86,18 @@ int unwind_deferred_request(struct unwind_work *work, u64 *cookie);
 int unwind_deferred_cached(struct unwind_stacktrace *trace);
 int unwind_user_faultable(struct unwind_stacktrace *trace);
 
+bool unwind_context_reset(struct unwind_task_info *info);
+void unwind_deferred_look(void);
+
 int unwind_deferred_arm(void);
 void unwind_deferred_disarm(void);
 
 void __unwind_deferred_answer(void);
 void __unwind_deferred_renew(void);
-void __unwind_deferred_reset(void);
 void __unwind_regs_begin(void);
 void __unwind_regs_adopt(void);
 
 void unwind_deferred_task_init(struct task_struct *task);
-void unwind_deferred_task_exit(void);
 void unwind_deferred_task_free(struct task_struct *task);
 
 /**
@@ -138,6 +139,21 @@ static inline void unwind_deferred_renew(void)
 {
 	if (unwind_deferred_context())
 		__unwind_deferred_renew();
+}
+
+/**
+ * unwind_deferred_task_exit - Answer the last requests of an exiting task
+ *
+ * PF_EXITING is set, so no more requests come, nor does the walk wait for pages.
+ * The task leaves without a context, since unwind_deferred_arm() may not find it
+ * any more.
+ *
+ * Context: Process context, do_exit(), before the task loses its memory map
+ *          and its tracers.
+ */
+static inline void unwind_deferred_task_exit(void)
+{
+	unwind_deferred_renew();
 }
 
 /**
@@ -222,7 +238,7 @@ static __always_inline void unwind_deferred_exit_to_user(void)
 	if (static_branch_unlikely(&unwind_deferred_key)) {
 		raw_cpu_write(unwind_deferred_closed, true);
 		if (unlikely(unwind_deferred_context()))
-			__unwind_deferred_reset();
+			unwind_context_reset(&current->unwind_info);
 	}
 }
 

@@ -18,8 +18,8 @@ void __unwind_file_forget(const struct inode *inode);
  * unwind_file_forget - An inode is being destroyed: forget what was kept for it
  * @inode:	Inode without users
  *
- * Context: Any in which an inode can be destroyed. Takes a spinlock while the
- *	    device for tables is open.
+ * Context: Any in which an inode can be destroyed. While the device for tables is
+ *	    open, takes a spinlock if something was kept.
  */
 static inline void unwind_file_forget(const struct inode *inode)
 {

@@ -2,13 +2,19 @@
 #ifndef _LINUX_UNWIND_USER_H
 #define _LINUX_UNWIND_USER_H
 
+#include <linux/jump_label.h>
 #include <linux/unwind_user_types.h>
 
 struct k_sigaction;
 
 #ifdef CONFIG_UNWIND_USER
 
+DECLARE_STATIC_KEY_FALSE(unwind_in_place_key);
+extern bool sysctl_unwind_in_place;
+
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);
+void unwind_user_in_place(struct unwind_stacktrace *trace, unsigned int max_entries,
+			  const struct pt_regs *regs);
 int unwind_user_fault_in(unsigned long addr, unsigned int len);
 int unwind_user_read(void *to, unsigned long from, unsigned int len);
 
@@ -25,7 +31,27 @@ static inline void unwind_user_sigaction(const struct k_sigaction *ka)
 	arch_unwind_user_sigaction(ka);
 }
 
+/**
+ * unwind_user_has_tables - Is unwind_user_in_place() better than frame pointers alone?
+ *
+ * Return: True if there may be tables for some code, unless kernel.unwind_in_place is 0.
+ */
+static __always_inline bool unwind_user_has_tables(void)
+{
+	return static_branch_unlikely(&unwind_in_place_key) &&
+	       READ_ONCE(sysctl_unwind_in_place);
+}
+
 #else /* !CONFIG_UNWIND_USER */
+
+static inline void unwind_user_in_place(struct unwind_stacktrace *trace,
+					unsigned int max_entries,
+					const struct pt_regs *regs) { }
+
+static inline bool unwind_user_has_tables(void)
+{
+	return false;
+}
 
 static inline void unwind_user_sigaction(const struct k_sigaction *ka) { }
 

@@ -4,6 +4,7 @@
 
 #include <linux/types.h>
 
+struct pt_regs;
 struct unwind_code;
 
 /* Words that name a signal return trampoline, see struct unwind_user_state. */
@@ -37,6 +38,8 @@ enum unwind_user_type {
  * @UNWIND_USER_FAULT:		The stack or the table cannot be read, or may not be
  *				waited for; or there is no memory for what is known
  *				of the code
+ * @UNWIND_USER_REMOTE:		Another process supplies the memory of the stack, by
+ *				userfaultfd or FUSE, and is not waited for
  * @UNWIND_USER_CORRUPT:	What the stack or the table says cannot be true
  * @UNWIND_USER_UNKNOWN:	The table for the IP has a rule that cannot be used,
  *				or none that could be found with reasonable effort
@@ -59,6 +62,7 @@ enum unwind_user_status {
 	UNWIND_USER_ABSENT,
 	UNWIND_USER_END,
 	UNWIND_USER_FAULT,
+	UNWIND_USER_REMOTE,
 	UNWIND_USER_CORRUPT,
 	UNWIND_USER_UNKNOWN,
 	UNWIND_USER_NO_CODE,
@@ -97,11 +101,13 @@ struct unwind_stacktrace {
  * @special_len:	From there to the highest of them
  * @max:	The highest address that user space can have
  * @code:	What the walk knows about the code at hand
+ * @regs:	Registers of the topmost frame
  * @word_size:	Size of a stack slot in bytes: 8, or 4 in 32-bit code
  * @status:	Why the walk ended, UNWIND_USER_FOUND until then
  * @signals:	Signal frames that were passed, and switches to lower stacks
  * @frames:	How many callers were found, by enum unwind_user_type
  * @topmost:	@ip is the next instruction to be executed here
+ * @in_place:	Wait for nothing, and take no locks: see unwind_user_in_place()
  */
 struct unwind_user_state {
 	unsigned long			ip;
@@ -115,11 +121,13 @@ struct unwind_user_state {
 	unsigned long			special_len;
 	unsigned long			max;
 	struct unwind_code		*code;
+	const struct pt_regs		*regs;
 	unsigned int			word_size;
 	enum unwind_user_status		status;
 	unsigned int			signals;
 	unsigned int			frames[UNWIND_USER_NR_TYPES];
 	bool				topmost;
+	bool				in_place;
 };
 
 #endif /* _LINUX_UNWIND_USER_TYPES_H */

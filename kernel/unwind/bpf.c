@@ -8,9 +8,10 @@
  * protection against recursion does not skip it, as it is never called from
  * within itself.
  *
- * To the engine all programs together are one tracer. It is registered at boot
+ * To the engine all programs together are one tracer. It is registered at boot,
  * and armed while somebody listens to the tracepoint. While nobody does, this
- * costs nothing, and programs that ask are refused.
+ * costs nothing, and programs that ask are refused; a request that was made before
+ * gets no completion, unless somebody listens again by the time the task gets there.
  *
  * Listeners are attached and detached with tracepoints_mutex held, which is needed
  * to attach to any tracepoint. So nothing is registered or cancelled there: that
@@ -30,8 +31,6 @@
 #include <linux/string.h>
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_user_types.h>
-
-#include "bpf.h"
 
 #define CREATE_TRACE_POINTS
 #include <trace/events/unwind_deferred.h>
@@ -70,42 +69,7 @@ static void unwind_bpf_callback(struct unwind_work *work,
 }
 
 /* Registered at boot, for good */
-static struct unwind_work unwind_bpf_work = { .bit = -1 };
-
-/**
- * unwind_bpf_listen - The first listener of unwind_deferred_complete is attached
- *
- * Context: Process context, may sleep; tracepoints_mutex is held.
- * Return: What unwind_deferred_arm() returns; nothing gets attached after an
- *	   error.
- */
-int unwind_bpf_listen(void)
-{
-	return unwind_deferred_arm();
-}
-
-/**
- * unwind_bpf_unlisten - The last listener of unwind_deferred_complete is detached
- *
- * What was requested before gets no completion, unless somebody listens again
- * by the time that the task gets there.
- *
- * Context: Process context; tracepoints_mutex is held.
- */
-void unwind_bpf_unlisten(void)
-{
-	unwind_deferred_disarm();
-}
-
-static int unwind_bpf_copy(const struct unwind_stacktrace *trace, void *buf,
-			   u32 size)
-{
-	size = min(size / sizeof(unsigned long), trace->nr) *
-	       sizeof(unsigned long);
-	memcpy(buf, trace->entries, size);
-
-	return size;
-}
+static struct unwind_work unwind_bpf_work;
 
 __bpf_kfunc_start_defs();
 
@@ -121,8 +85,8 @@ __bpf_kfunc_start_defs();
  * * %BPF_UNWIND_PENDING	- there will be one, some program has asked already
  * * %BPF_UNWIND_EXECUTED	- the completion has already come
  * * %-ENOENT			- nobody listens to unwind_deferred_complete
- * * %-EAGAIN			- the user registers are being replaced, there is
- *				  no user stack, in place neither
+ * * %-EAGAIN			- the user registers are being replaced, so there is
+ *				  no user stack, and none can be taken in place
  * * others			- see unwind_deferred_request(); the stack can
  *				  be taken in place, by bpf_get_stack()
  */
@@ -130,7 +94,7 @@ __bpf_kfunc int bpf_unwind_user_request(u64 *cookie)
 {
 	*cookie = 0;
 
-	/* The engine is armed before this is true, see unwind_bpf_listen(). */
+	/* The engine is armed before this is true. */
 	if (!trace_unwind_deferred_complete_enabled())
 		return -ENOENT;
 
@@ -149,7 +113,11 @@ __bpf_kfunc int bpf_unwind_user_request(u64 *cookie)
 __bpf_kfunc int bpf_unwind_user_copy(const struct unwind_stacktrace *trace,
 				     void *buf, u32 buf__sz)
 {
-	return unwind_bpf_copy(trace, buf, buf__sz);
+	u32 nr = min(buf__sz / sizeof(unsigned long), trace->nr);
+
+	memcpy(buf, trace->entries, nr * sizeof(unsigned long));
+
+	return nr * sizeof(unsigned long);
 }
 
 /**
@@ -173,7 +141,7 @@ __bpf_kfunc int bpf_unwind_user_cached(void *buf, u32 buf__sz)
 	if (ret)
 		return ret;
 
-	return unwind_bpf_copy(&trace, buf, buf__sz);
+	return bpf_unwind_user_copy(&trace, buf, buf__sz);
 }
 
 __bpf_kfunc_end_defs();
@@ -192,19 +160,14 @@ static const struct btf_kfunc_id_set unwind_bpf_kfunc_set = {
 
 static int __init unwind_bpf_init(void)
 {
-	/* One for each set of program types that has a hook of its own. */
-	static const enum bpf_prog_type types[] __initconst = {
-		BPF_PROG_TYPE_TRACING,	/* tracepoint, perf_event, LSM as well */
-		BPF_PROG_TYPE_KPROBE,
-	};
 	int ret;
 
 	BTF_TYPE_EMIT_ENUM(BPF_UNWIND_QUEUED);
 
-	ret = unwind_deferred_init(&unwind_bpf_work, unwind_bpf_callback);
-
-	for (unsigned int i = 0; !ret && i < ARRAY_SIZE(types); i++)
-		ret = register_btf_kfunc_id_set(types[i], &unwind_bpf_kfunc_set);
+	/* Tracing stands for tracepoints, perf events and LSM hooks, too. */
+	ret = unwind_deferred_init(&unwind_bpf_work, unwind_bpf_callback) ?:
+	      register_btf_kfunc_id_set(BPF_PROG_TYPE_TRACING, &unwind_bpf_kfunc_set) ?:
+	      register_btf_kfunc_id_set(BPF_PROG_TYPE_KPROBE, &unwind_bpf_kfunc_set);
 	if (ret)
 		pr_err("no functions for BPF programs (%d)\n", ret);
 

@@ -18,6 +18,7 @@
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
+#include <linux/mutex.h>
 #include <linux/overflow.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -28,11 +29,50 @@
 
 #include "code.h"
 #include "deferred.h"
-#include "table_file.h"
 
-static void set_range(struct unwind_range *range, const struct vm_area_struct *vma,
-		      const struct inode *inode)
+/*
+ * Read about a file that may be gone, its inode as well. Returns false if their memory
+ * is.
+ */
+static bool read_file(const struct file *file, const struct inode **inode,
+		      struct unwind_identity *id)
 {
+	bool ret = false;
+
+	pagefault_disable();
+	if (!copy_from_kernel_nofault_allowed(file, sizeof(*file)))
+		goto out;
+	__get_kernel_nofault(inode, &file->f_inode, unsigned long, out);
+	if (!copy_from_kernel_nofault_allowed(*inode, sizeof(**inode)))
+		goto out;
+	__get_kernel_nofault(&id->ino, &(*inode)->i_ino, unsigned long, out);
+	__get_kernel_nofault(&id->size, &(*inode)->i_size, loff_t, out);
+	__get_kernel_nofault(&id->mtime_sec, &(*inode)->i_mtime_sec, time64_t, out);
+	__get_kernel_nofault(&id->mtime_nsec, &(*inode)->i_mtime_nsec, u32, out);
+	__get_kernel_nofault(&id->generation, &(*inode)->i_generation, u32, out);
+	ret = true;
+out:
+	pagefault_enable();
+	return ret;
+}
+
+/**
+ * unwind_range_set - Describe a mapping
+ * @range:	Gets place and file
+ * @vma:	The mapping
+ *
+ * Context: mmap lock held, or that of @vma; or an RCU reader, in which @vma may be
+ *	    changing.
+ * Return: false if the file is gone, which cannot be with one of the locks.
+ */
+bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *vma)
+{
+	const struct file *file = READ_ONCE(vma->vm_file);
+	const struct inode *inode = NULL;
+
+	range->identity = (struct unwind_identity) { };
+	if (file && !read_file(file, &inode, &range->identity))
+		return false;
 	range->start = READ_ONCE(vma->vm_start);
 	range->end = READ_ONCE(vma->vm_end);
 	range->key = inode ?: arch_unwind_vdso_key(vma);
@@ -41,125 +81,79 @@ static void set_range(struct unwind_range *range, const struct vm_area_struct *v
 	if (range->key)
 		range->delta = ((u64)READ_ONCE(vma->vm_pgoff) << PAGE_SHIFT) -
 			       range->start;
-}
-
-/* Of an inode that may be gone. Returns false if its memory is. */
-static bool set_identity(struct unwind_range *range, const struct inode *inode)
-{
-	struct unwind_identity *id = &range->identity;
-
-	memset(id, 0, sizeof(*id));
-	return !inode ||
-	       (!get_kernel_nofault(id->ino, &inode->i_ino) &&
-		!get_kernel_nofault(id->size, &inode->i_size) &&
-		!get_kernel_nofault(id->mtime_sec, &inode->i_mtime_sec) &&
-		!get_kernel_nofault(id->mtime_nsec, &inode->i_mtime_nsec) &&
-		!get_kernel_nofault(id->generation, &inode->i_generation));
-}
-
-/**
- * unwind_range_set - Describe a mapping
- * @range:	Gets place and file
- * @vma:	The mapping
- *
- * Context: mmap lock held, or that of @vma
- */
-void unwind_range_set(struct unwind_range *range, const struct vm_area_struct *vma)
-{
-	const struct inode *inode = vma->vm_file ? file_inode(vma->vm_file) : NULL;
-
-	set_range(range, vma, inode);
-	set_identity(range, inode);
 	range->seq = UNWIND_SEQ_NONE;
-}
-
-static unsigned int mmap_seq(const struct mm_struct *mm)
-{
-	/* Pairs with mm_lock_seqcount_end(): what is read next is not older than that. */
-	return smp_load_acquire(&mm->mm_lock_seq.sequence);
-}
-
-/*
- * See what is mapped at an address without a lock: any other thread may be changing
- * it. @range->seq is set if there was no writer from the first look to the last, so that
- * all of it was true at the same time. Returns false if it is no code, or not what is
- * known by @key. Under RCU, which keeps VMAs but not all files: those of overlayfs go at
- * once.
- */
-static bool look(struct mm_struct *mm, unsigned long pc, const void *key,
-		 struct unwind_range *range)
-{
-	MA_STATE(mas, &mm->mm_mt, pc, pc);
-	struct vm_area_struct *vma;
-	struct inode *inode = NULL;
-	struct file *file;
-	unsigned int seq;
-
-	seq = mmap_seq(mm);
-	vma = mas_walk(&mas);
-	if (!vma || !(READ_ONCE(vma->vm_flags) & VM_EXEC))
-		return false;
-	file = READ_ONCE(vma->vm_file);
-	if (file && get_kernel_nofault(inode, &file->f_inode))
-		return false;
-	set_range(range, vma, inode);
-	/* While a VMA is being split, the one that was found may not have @pc. */
-	if (range->key != key || pc - range->start >= range->end - range->start ||
-	    !set_identity(range, inode))
-		return false;
-
-	/* Pairs with mm_lock_seqcount_begin(): changes come after that. */
-	smp_rmb();
-	range->seq = seq & 1 || READ_ONCE(mm->mm_lock_seq.sequence) != seq ?
-		     UNWIND_SEQ_NONE : seq;
 	return true;
 }
 
-/* How many of these ranges start at @pc or below? The last of them may have it. */
-static __always_inline unsigned int
-ranges_to(struct unwind_range *const *ranges, unsigned int nr, unsigned long pc)
+/*
+ * See what is mapped at an address without a lock: any other thread may be changing it.
+ * @range->seq is set if there was no writer from the first look to the last, so that all
+ * of it was true at the same time. Returns UNWIND_USER_FOUND; UNWIND_USER_NO_CODE; or
+ * UNWIND_USER_CHANGING if the VMA that was found does not tell. Under RCU, which keeps
+ * VMAs but not all files: those of overlayfs go at once.
+ */
+static enum unwind_user_status look(struct mm_struct *mm, unsigned long pc,
+				    struct unwind_range *range)
 {
-	unsigned int first = 0;
+	MA_STATE(mas, &mm->mm_mt, pc, pc);
+	unsigned int seq = unwind_mmap_seq(mm);
+	struct vm_area_struct *vma;
+	bool is_code, has_file;
 
-	while (nr) {
-		unsigned int half = (nr + 1) / 2;
-
-		if (ranges[first + half - 1]->start <= pc) {
-			first += half;
-			nr -= half;
-		} else {
-			nr = half - 1;
-		}
-	}
-	return first;
+	vma = mas_walk(&mas);
+	if (!vma)
+		return UNWIND_USER_NO_CODE;
+	is_code = READ_ONCE(vma->vm_flags) & VM_EXEC;
+	/*
+	 * __split_vma() sets the bounds of a half, and then its caller the flags. No
+	 * barrier is between them, but x86 keeps stores in order.
+	 */
+	smp_rmb();
+	has_file = unwind_range_set(range, vma);
+	/*
+	 * A VMA is detached before it is freed, which overwrites the bounds. And any
+	 * change comes after mm_lock_seqcount_begin().
+	 */
+	smp_rmb();
+	if (!has_file || !unwind_range_has(range, pc) || READ_ONCE(vma->detached))
+		return UNWIND_USER_CHANGING;
+	if (!is_code)
+		return UNWIND_USER_NO_CODE;
+	if (!(seq & 1) && READ_ONCE(mm->mm_lock_seq.sequence) == seq)
+		range->seq = seq;
+	return UNWIND_USER_FOUND;
 }
 
 /*
  * Are the ranges, where both have some code, from the same place of the same file? And
- * with the same contents, which what is @added does not depend on.
+ * with the same contents, which what is added does not depend on.
  */
-static bool is_same_code(const struct unwind_range *a, const struct unwind_range *b,
-			 bool added)
+static bool is_same_code(const struct unwind_range *a, const struct unwind_range *b)
 {
 	const struct unwind_identity *id = &a->identity, *other = &b->identity;
 
 	return a->key == b->key && a->delta == b->delta && id->ino == other->ino &&
 	       id->generation == other->generation &&
-	       (added || (a->differs == b->differs && id->size == other->size &&
-			  id->mtime_sec == other->mtime_sec &&
-			  id->mtime_nsec == other->mtime_nsec));
+	       (a->added || (a->differs == b->differs && id->size == other->size &&
+			     id->mtime_sec == other->mtime_sec &&
+			     id->mtime_nsec == other->mtime_nsec));
 }
 
 /*
- * Is the code at @pc still that of a range? @code gets as much of it as is. A mapping
- * that a writer may be about to change is the one that this task has been executing.
+ * Is the code at @pc still that of a range that has it? @code gets as much of it as is. A
+ * mapping that a writer may be about to change is the one that this task has been
+ * executing.
  */
-static noinline bool compare(struct unwind_code *code, struct unwind_range *range,
-			     unsigned long pc, bool added)
+static bool compare(struct unwind_code *code, struct unwind_range *range, unsigned long pc)
 {
 	struct unwind_range now;
 
-	if (!look(current->mm, pc, range->key, &now) || !is_same_code(range, &now, added))
+	code->start = range->start;
+	code->len = range->end - range->start;
+	if (unwind_range_is_current(range))
+		return true;
+
+	if (look(current->mm, pc, &now) != UNWIND_USER_FOUND || !is_same_code(range, &now))
 		return false;
 	if (now.start <= range->start && now.end >= range->end) {
 		WRITE_ONCE(range->seq, now.seq);
@@ -167,117 +161,71 @@ static noinline bool compare(struct unwind_code *code, struct unwind_range *rang
 	}
 
 	/* The memory of a JIT compiler often is in several mappings. */
-	if (!added)
+	if (!range->added)
 		return false;
 	code->start = max(range->start, now.start);
 	code->len = min(range->end, now.end) - code->start;
 	return true;
 }
 
-/* Were no mappings changed since the range was compared with one? */
-static __always_inline bool is_current(const struct unwind_range *range)
-{
-	unsigned int seq = mmap_seq(current->mm);
-
-	return likely(READ_ONCE(range->seq) == seq) && !(seq & 1);
-}
-
-static __always_inline bool is_same(struct unwind_code *code, struct unwind_range *range,
-				    unsigned long pc, bool added)
-{
-	if (pc - range->start >= range->end - range->start)
-		return false;
-	code->start = range->start;
-	code->len = range->end - range->start;
-	return is_current(range) || compare(code, range, pc, added);
-}
-
 /*
- * Leave to tables that the process has added what they may be for. @nr of them start at
- * @pc or below.
+ * The range that was added with @pc, if that is what is mapped there; or else @range,
+ * without what others that were added may be for.
  */
-static void clip(struct unwind_code *code, const struct unwind_map *map,
-		 unsigned int nr, unsigned long pc)
+static noinline struct unwind_range *
+find_added(struct unwind_code *code, struct unwind_range *range, unsigned long pc)
 {
-	unsigned long start = code->start, end = code->start + code->len;
+	struct unwind_range *const *added = code->map->ranges;
+	unsigned int nr = unwind_ranges_to(added, code->map->nr_added, pc);
+	bool has_pc = nr && unwind_range_has(added[nr - 1], pc);
+	unsigned int seq = unwind_mmap_seq(current->mm);
+	unsigned long start, end;
 
-	if (nr && pc < map->ranges[nr - 1]->end) {
-		start = max(start, map->ranges[nr - 1]->start);
-		end = min(end, map->ranges[nr - 1]->end);
-	} else if (nr) {
-		start = max(start, map->ranges[nr - 1]->end);
-	}
-	if (nr < map->nr_added)
-		end = min(end, map->ranges[nr]->start);
+	if (has_pc && compare(code, added[nr - 1], pc))
+		return added[nr - 1];
+	/* A mapping that is just being split looks like another one. Pairs as in look() */
+	smp_rmb();
+	if (has_pc && (seq & 1 || READ_ONCE(current->mm->mm_lock_seq.sequence) != seq))
+		return NULL;
+	if (!range || !compare(code, range, pc))
+		return NULL;
+
+	start = code->start;
+	end = start + code->len;
+	if (nr)
+		start = max(start, has_pc ? added[nr - 1]->start : added[nr - 1]->end);
+	if (has_pc)
+		end = min(end, added[nr - 1]->end);
+	if (nr < code->map->nr_added)
+		end = min(end, added[nr]->start);
 	code->start = start;
 	code->len = end - start;
-}
-
-/* The range with @pc, if it can be compared. @code gets what it covers. */
-static noinline struct unwind_range *
-find_range(struct unwind_code *code, const struct unwind_map *map, unsigned long pc,
-	   bool *is_added)
-{
-	struct unwind_range *const *found = map->ranges + map->nr_added;
-	unsigned int added = 0, nr;
-
-	if (unlikely(map->nr_added)) {
-		added = ranges_to(map->ranges, map->nr_added, pc);
-		*is_added = added && is_same(code, map->ranges[added - 1], pc, true);
-		if (*is_added)
-			return map->ranges[added - 1];
-	}
-
-	nr = ranges_to(found, map->nr - map->nr_added, pc);
-	if (!nr || !is_same(code, found[nr - 1], pc, false))
-		return NULL;
-	if (unlikely(map->nr_added))
-		clip(code, map, added, pc);
-	return found[nr - 1];
-}
-
-/* The same where nothing was changed, so that it need not be compared */
-static __always_inline struct unwind_range *
-find_range_fast(struct unwind_code *code, const struct unwind_map *map, unsigned long pc)
-{
-	unsigned int nr = ranges_to(map->ranges, map->nr, pc);
-	struct unwind_range *range;
-
-	if (!nr || map->nr_added)
-		return NULL;
-	range = map->ranges[nr - 1];
-	if (pc >= range->end || !is_current(range))
-		return NULL;
-	code->start = range->start;
-	code->len = range->end - range->start;
 	return range;
 }
 
-/* Have files got tables since it was found that the range's has none? */
-static __always_inline bool may_have_table(struct unwind_range *range)
+/* Is there more to know about the file than when the range was found? */
+static bool is_outdated(struct unwind_code *code, struct unwind_range *range)
 {
 	unsigned int count;
 
+	if (range->added)
+		return false;
+	if (!range->sframe && time_after32((u32)jiffies, range->asked + HZ)) {
+		code->missing = true;
+		if (!code->in_place)
+			return true;
+	}
+	if (range->file)
+		return unwind_file_is_dead(range->file);
 	if (!unwind_files_used())
 		return false;
+	/* Have files got tables since it was found that this one has none? */
 	count = unwind_files_added();
-	if (likely(READ_ONCE(range->count) == count))
-		return false;
-	if (unwind_range_is_file(range) && unwind_file_has_table(range->key))
+	if (READ_ONCE(range->count) != count && unwind_range_is_file(range) &&
+	    unwind_file_has_table(range->key))
 		return true;
 	WRITE_ONCE(range->count, count);
 	return false;
-}
-
-/* Is there more to know about the file than when the range was found? */
-static bool is_outdated(struct unwind_range *range)
-{
-	if (!range->sframe && time_after32((u32)jiffies, range->asked + HZ))
-		return true;
-	if (range->file)
-		return unwind_file_count(range->file) != READ_ONCE(range->count) ||
-		       unwind_file_is_dead(range->file);
-	return may_have_table(range);
 }
 
 static bool has_sframe(const struct unwind_range *range)
@@ -314,6 +262,8 @@ static void find_table(struct unwind_code *code, const struct unwind_range *rang
 /* Use an SFrame table until the walk comes to code without it. */
 static bool use_sframe(struct unwind_code *code, struct unwind_sframe *sframe)
 {
+	if (code->in_place)
+		code->sframe = sframe;
 	if (code->sframe == sframe)
 		return true;
 	unwind_sframe_put(code->sframe);
@@ -323,22 +273,25 @@ static bool use_sframe(struct unwind_code *code, struct unwind_sframe *sframe)
 	return code->sframe == sframe;
 }
 
-/* Code of a file without tables, as most is if nobody makes any */
-static bool is_plain(const struct unwind_range *range)
+/* Have all at hand that is known about a range. */
+static bool find_rules(struct unwind_code *code, const struct unwind_range *range,
+		       unsigned long pc)
 {
-	return unwind_range_is_file(range) && !range->file &&
-	       range->sframe == ERR_PTR(-ENOENT);
-}
+	u64 gen = code->map->gen * 2;
 
-/* The rest of unwind_code_find(), for all other code */
-static noinline bool find_rules(struct unwind_code *code, const struct unwind_range *range,
-				unsigned long pc)
-{
 	code->delta = range->delta;
 	code->anon = !unwind_range_is_file(range) && !has_sframe(range);
 	code->part.words = NULL;
-	if (range->file)
+	if (range->file) {
+		/*
+		 * Read before the table: what is cached from now on is not of an older one.
+		 * After 2^31 changes of the map the two could meet, for this mm alone.
+		 */
+		gen += (u64)unwind_file_count(range->file) << 32;
 		find_table(code, range, pc);
+	}
+	/* What is added may be there one time, and what was found another time. */
+	code->mix = rule_cache_mix(gen + range->added);
 	if (!use_sframe(code, has_sframe(range) ? range->sframe : NULL))
 		return false;
 	code->fixed = !code->table && !code->sframe && !code->anon;
@@ -348,41 +301,25 @@ static noinline bool find_rules(struct unwind_code *code, const struct unwind_ra
 /**
  * unwind_code_find - Know the code around an address
  * @code:	What the walk knows
+ * @range:	unwind_code_range() of the address
  * @pc:		Address
  *
- * Context: Process context, in an RCU reader, until the end of which @code->table and
- *	    @code->part are valid. The rest of @code is valid as long as the walk.
+ * Context: Process context, or any if @code->in_place; in an RCU reader, until the end of
+ *	    which @code->table and @code->part are valid. The rest of @code is valid as long
+ *	    as the walk.
  * Return: false if the map does not know the code, or no longer.
  */
-bool unwind_code_find(struct unwind_code *code, unsigned long pc)
+bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
+		      unsigned long pc)
 {
-	const struct unwind_map *map = code->um ? rcu_dereference(code->um->map) : NULL;
-	struct unwind_range *range;
-	bool added = false;
-	u64 gen;
-
-	if (code->fixed) {
-		code->last_start = code->start;
-		code->last_len = code->len;
-	}
-	code->len = 0;
 	code->fixed = false;
 	code->anon = false;
 	code->table = NULL;
-	if (!map)
-		return false;
-	range = find_range_fast(code, map, pc) ?: find_range(code, map, pc, &added);
-	/* What is added may be there one time, and what was found another time. */
-	gen = map->gen * 2 + added;
-	if (unlikely(code->gen != gen)) {
-		code->gen = gen;
-		code->mix = rule_cache_mix(gen);
-	}
-	if (range && likely(is_plain(range)) && !may_have_table(range)) {
-		code->fixed = true;
-		return true;
-	}
-	if (range && (added || !is_outdated(range)) && find_rules(code, range, pc))
+	if (code->map && code->map->nr_added)
+		range = find_added(code, range, pc);
+	else if (range && !compare(code, range, pc))
+		range = NULL;
+	if (range && !is_outdated(code, range) && find_rules(code, range, pc))
 		return true;
 	code->len = 0;
 	return false;
@@ -396,235 +333,147 @@ static void free_range(struct unwind_range *range)
 	kfree_rcu(range, rcu);
 }
 
-/**
- * struct map_change - What makes one map of another
- * @added:	It concerns what the process has added, as opposed to found
- * @start:	Ranges go that have some of the bytes from here,
- * @end:	to here (exclusive)
- * @table:	If this is not 0: the SFrame table of the only one that goes
- * @new:	What comes there, or NULL
- * @first:	Gets the index of the first range that goes,
- * @len:	and their number
- */
-struct map_change {
-	bool			added;
-	unsigned long		start;
-	unsigned long		end;
-	u64			table;
-	struct unwind_range	*new;
-	unsigned int		first;
-	unsigned int		len;
-};
-
-static bool has_rules(const struct unwind_range *range)
-{
-	return range->file || has_sframe(range);
-}
-
 /* Do rules that were cached for a range hold for the one that takes its place? */
 static bool still_holds(const struct unwind_range *range, const struct unwind_range *new)
 {
-	return new && range->start >= new->start && range->end <= new->end &&
-	       is_same_code(range, new, false) && has_sframe(range) == has_sframe(new) &&
-	       range->file == new->file && (!range->file || range->count == new->count);
+	if (!range->file && !has_sframe(range))
+		return true;
+	return new && !new->added && range->start >= new->start && range->end <= new->end &&
+	       is_same_code(range, new) && range->file == new->file &&
+	       has_sframe(range) == has_sframe(new);
 }
 
-/* Which of @nr ranges overlap with a change? Returns the first, with their number. */
-static unsigned int overlap(struct unwind_range *const *ranges, unsigned int nr,
-			    const struct map_change *change, unsigned int *len)
-{
-	unsigned int first = ranges_to(ranges, nr, change->start);
+/**
+ * struct map_change - What makes one map of another
+ * @new:	Comes, in place of what it overlaps of its kind; or NULL
+ * @sframe_start: Without @new: what was added with the SFrame table there goes
+ * @first:	Gets the index of the first range that may go,
+ * @end:	and of the one behind the last
+ */
+struct map_change {
+	struct unwind_range	*new;
+	u64			sframe_start;
+	unsigned int		first;
+	unsigned int		end;
+};
 
-	if (first && ranges[first - 1]->end > change->start)
-		first--;
-	*len = ranges_to(ranges, nr, change->end - 1) - first;
-	return first;
-}
-
-/* Do rules that may have been cached for these ranges count no longer? */
-static bool drops_rules(struct unwind_range *const *ranges, unsigned int nr,
-			const struct map_change *change)
+static void find_place(struct map_change *change, const struct unwind_map *map)
 {
-	for (; nr; nr--, ranges++) {
-		/* What is added comes before what was found. */
-		if (has_rules(*ranges) &&
-		    (change->added || !still_holds(*ranges, change->new)))
-			return true;
+	const struct unwind_range *new = change->new;
+	bool found = new && !new->added;
+
+	change->first = found ? map->nr_added : 0;
+	change->end = found ? map->nr : map->nr_added;
+	/* If there is no room, all that was found goes: it can be found again. */
+	if (new && (new->added || map->nr - map->nr_added < UNWIND_MAX_FOUND)) {
+		struct unwind_range *const *ranges = map->ranges + change->first;
+		unsigned int nr = change->end - change->first;
+		unsigned int before = unwind_ranges_to(ranges, nr, new->start);
+
+		change->end = change->first + unwind_ranges_to(ranges, nr, new->end - 1);
+		if (before && ranges[before - 1]->end > new->start)
+			before--;
+		change->first += before;
 	}
-	return false;
 }
 
-static struct unwind_map *alloc_map(unsigned int nr, gfp_t gfp)
+/* Does a range that may go do so? */
+static bool goes(const struct unwind_range *range, const struct map_change *change)
 {
-	struct unwind_map *map;
+	return change->new || range->sframe->sec.start == change->sframe_start;
+}
 
-	map = kvmalloc(struct_size(map, ranges, nr), gfp);
+/* Fill in @map, which has room for all of it. Returns how many ranges go. */
+static unsigned int make_map(struct unwind_map *map, const struct unwind_map *old,
+			     const struct map_change *change)
+{
+	unsigned int gone = 0, nr = change->first, i;
+
+	map->gen = old->gen;
+	memcpy(map->ranges, old->ranges, nr * sizeof(*map->ranges));
+	if (change->new)
+		map->ranges[nr++] = change->new;
+	for (i = change->first; i < change->end; i++) {
+		struct unwind_range *range = old->ranges[i];
+
+		if (!goes(range, change)) {
+			map->ranges[nr++] = range;
+			continue;
+		}
+		gone++;
+		if (!still_holds(range, change->new))
+			map->gen = old->gen + 1;
+	}
+	memcpy(map->ranges + nr, old->ranges + i, (old->nr - i) * sizeof(*map->ranges));
+	map->nr = nr + old->nr - i;
+	map->nr_added = old->nr_added;
+	if (!change->new || change->new->added)
+		map->nr_added += map->nr - old->nr;
+	return gone;
+}
+
+static struct unwind_map *alloc_map(unsigned int room, gfp_t gfp)
+{
+	struct unwind_map *map = kvmalloc(struct_size(map, ranges, room), gfp);
+
 	if (map)
-		map->nr = nr;
+		map->nr = room;
 	return map;
 }
 
-static struct unwind_map *map_locked(struct unwind_mm *um)
-{
-	return rcu_dereference_protected(um->map, lockdep_is_held(&um->lock));
-}
-
-/* How large may a copy of the map become? */
-static unsigned int map_room(struct unwind_mm *um)
-{
-	const struct unwind_map *map;
-
-	guard(rcu)();
-	map = rcu_dereference(um->map);
-	return map ? map->nr + 1 : 1;
-}
-
-/* Fill in @new. Returns -ENOSPC if that would be too much, -EAGAIN if @table is gone. */
-static int make_map(struct unwind_map *new, const struct unwind_map *old,
-		    struct map_change *change)
-{
-	struct unwind_range *const *found = old->ranges + old->nr_added;
-	unsigned int first, len, nr_found, nr_new = !!change->new;
-	bool moves;
-
-	nr_found = old->nr - old->nr_added;
-	if (!change->added && nr_found >= UNWIND_MAX_FOUND) {
-		/* All of it can be found again. */
-		change->start = 0;
-		change->end = ULONG_MAX;
-	}
-	first = overlap(found, nr_found, change, &len);
-	moves = drops_rules(found + first, len, change);
-	if (change->added) {
-		first = overlap(old->ranges, old->nr_added, change, &len);
-		moves |= drops_rules(old->ranges + first, len, change);
-		if (nr_new && old->nr_added - len >= UNWIND_MAX_ADDED)
-			return -ENOSPC;
-		if (change->table && (len != 1 || change->table !=
-				      old->ranges[first]->sframe->sec.start))
-			return -EAGAIN;
-	} else {
-		first += old->nr_added;
-	}
-
-	new->nr = old->nr - len + nr_new;
-	new->nr_added = change->added ? old->nr_added - len + nr_new : old->nr_added;
-	new->gen = old->gen + moves;
-	memcpy(new->ranges, old->ranges, first * sizeof(*found));
-	memcpy(new->ranges + first + nr_new, old->ranges + first + len,
-	       (old->nr - first - len) * sizeof(*found));
-	if (nr_new)
-		new->ranges[first] = change->new;
-	change->first = first;
-	change->len = len;
-	return 0;
-}
-
-/* The generation has moved: what came or went elsewhere need not move it once more. */
-static void update_counts(struct unwind_map *map)
-{
-	unsigned int i;
-
-	for (i = 0; i < map->nr; i++) {
-		struct unwind_range *range = map->ranges[i];
-
-		if (range->file)
-			WRITE_ONCE(range->count, unwind_file_count(range->file));
-	}
-}
-
-/* Put a changed copy in place of the map, which has the references of what comes then. */
+/*
+ * Put a changed copy in place of the map. Returns the number of ranges that went, or an
+ * error.
+ */
 static int change_map(struct unwind_mm *um, struct map_change *change, gfp_t gfp)
 {
 	static struct unwind_map none;
-	struct unwind_map *new, *old;
-	unsigned int room, i;
-	int ret;
+	struct unwind_map *map, *old;
+	unsigned int gone, i;
 
-	for (;;) {
-		room = map_room(um);
-		new = alloc_map(room, gfp);
-		if (!new)
-			return -ENOMEM;
-		spin_lock(&um->lock);
-		old = map_locked(um);
-		if (!old || old->nr < room)
-			break;
-		spin_unlock(&um->lock);
-		kvfree(new);
+	guard(mutex)(&um->lock);
+	old = rcu_dereference_protected(um->map, lockdep_is_held(&um->lock)) ?: &none;
+	map = alloc_map(old->nr + 1, gfp);
+	if (!map)
+		return -ENOMEM;
+	find_place(change, old);
+	gone = make_map(map, old, change);
+	if (map->nr_added > UNWIND_MAX_ADDED) {
+		kvfree(map);
+		return -ENOSPC;
 	}
 
-	if (!old)
-		old = &none;
-	ret = make_map(new, old, change);
-	if (!ret) {
-		/*
-		 * Before any walk can cache rules in the new generation: if a table goes
-		 * after one did, the count has to tell.
-		 */
-		if (new->gen != old->gen)
-			update_counts(new);
-		rcu_assign_pointer(um->map, new);
-		for (i = change->first; i < change->first + change->len; i++)
+	rcu_assign_pointer(um->map, map);
+	for (i = change->first; i < change->end; i++) {
+		if (goes(old->ranges[i], change))
 			free_range(old->ranges[i]);
 	}
-	spin_unlock(&um->lock);
-
-	if (ret)
-		kvfree(new);
-	else if (old != &none)
+	if (old != &none)
 		kvfree_rcu(old, rcu);
-	return ret;
+	return gone;
 }
 
-/* Put a range into the map in place of all that it overlaps, with its references. */
-static int insert(struct unwind_mm *um, const struct unwind_range *range, bool added,
-		  gfp_t gfp)
+/**
+ * unwind_map_insert - Put a range into the map in place of what it overlaps of its kind
+ * @um:		Of current's mm
+ * @range:	The range, with references that are the map's on success
+ * @gfp:	How to get the memory
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -ENOMEM; or -ENOSPC if UNWIND_MAX_ADDED have been added.
+ */
+int unwind_map_insert(struct unwind_mm *um, const struct unwind_range *range, gfp_t gfp)
 {
-	struct map_change change = {
-		.added = added, .start = range->start, .end = range->end,
-	};
+	struct map_change change = { };
 	int ret;
 
 	change.new = kmemdup(range, sizeof(*range), gfp);
 	if (!change.new)
 		return -ENOMEM;
 	ret = change_map(um, &change, gfp);
-	if (ret)
+	if (ret < 0)
 		kfree(change.new);
-	return ret;
-}
-
-/**
- * unwind_map_add - Use an SFrame table that the process has named
- * @um:		Of current's mm
- * @range:	The code, with a reference to the table, which is the map's on success. It
- *		replaces what it overlaps of earlier ones
- * @gfp:	How to get the memory
- *
- * Return: 0; -ENOMEM; or -ENOSPC if there are UNWIND_MAX_ADDED.
- */
-int unwind_map_add(struct unwind_mm *um, const struct unwind_range *range, gfp_t gfp)
-{
-	return insert(um, range, true, gfp);
-}
-
-/* Is there a range with this table that was added? @change gets its place. */
-static bool find_added(struct unwind_mm *um, struct map_change *change)
-{
-	const struct unwind_map *map;
-	unsigned int i;
-
-	guard(rcu)();
-	map = rcu_dereference(um->map);
-	for (i = 0; map && i < map->nr_added; i++) {
-		if (map->ranges[i]->sframe->sec.start != change->table)
-			continue;
-		change->start = map->ranges[i]->start;
-		change->end = map->ranges[i]->end;
-		return true;
-	}
-	return false;
+	return min(ret, 0);
 }
 
 /**
@@ -633,35 +482,35 @@ static bool find_added(struct unwind_mm *um, struct map_change *change)
  * @sframe_start:	Address of the table
  * @gfp:		How to get the memory
  *
+ * Context: Process context, may sleep.
  * Return: 0; -ENOMEM; or -ENOENT if there is no such table.
  */
 int unwind_map_remove(struct unwind_mm *um, u64 sframe_start, gfp_t gfp)
 {
-	struct map_change change = { .added = true, .table = sframe_start };
-	int ret = -ENOENT, err;
+	struct map_change change = { .sframe_start = sframe_start };
+	int ret = change_map(um, &change, gfp);
 
-	/* Other threads may be adding it again, and again. */
-	while (find_added(um, &change) && !fatal_signal_pending(current)) {
-		err = change_map(um, &change, gfp);
-		if (err && err != -EAGAIN)
-			return err;
-		ret = 0;
-		cond_resched();
-	}
-	return ret;
+	return ret ? min(ret, 0) : -ENOENT;
 }
 
 /* Why the mapping of @pc could not be locked */
 static enum unwind_user_status no_mapping(unsigned long pc)
 {
-	MA_STATE(mas, &current->mm->mm_mt, pc, pc);
-	const struct vm_area_struct *vma;
+	struct unwind_range range;
 
 	guard(rcu)();
-	vma = mas_walk(&mas);
-	return vma && READ_ONCE(vma->vm_flags) & VM_EXEC ? UNWIND_USER_CHANGING :
-							    UNWIND_USER_NO_CODE;
+	return look(current->mm, pc, &range) == UNWIND_USER_NO_CODE ?
+	       UNWIND_USER_NO_CODE : UNWIND_USER_CHANGING;
 }
+
+/*
+ * Most searches of SFrame tables in a walk in place. Each may look at SFRAME_MAX_ROWS rows,
+ * in an NMI perhaps.
+ */
+#define UNWIND_IN_PLACE_SEARCHES	32
+
+/* How often the code of a process is looked at for walks in place, at most */
+#define UNWIND_LOOK_INTERVAL	(HZ / 10)
 
 /*
  * Learn about the code around an address by its mapping. No lock is waited for: a
@@ -686,12 +535,15 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 	}
 	unwind_range_set(&range, vma);
 	/* Whatever else changes now, it is not this mapping. */
-	seq = mmap_seq(mm);
+	seq = unwind_mmap_seq(mm);
 	if (!(seq & 1))
 		range.seq = seq;
 	if (unwind_range_is_file(&range)) {
 		file = vma->vm_file;
-		unwind_file_note(&range, file ? file_inode(file) : NULL);
+		range.count = unwind_files_added();
+		if (unwind_files_used())
+			range.file = unwind_file_get(range.key,
+						     file ? file_inode(file) : NULL);
 		if (file)
 			get_file(file);
 	}
@@ -708,7 +560,9 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 		/* The file has a better one; this one may be asked for later. */
 		range.sframe = NULL;
 	}
-	if (!insert(code->um, &range, false, unwind_gfp()))
+	range.plain = unwind_range_is_file(&range) && !range.file &&
+		      range.sframe == ERR_PTR(-ENOENT);
+	if (!unwind_map_insert(code->um, &range, unwind_gfp()))
 		return UNWIND_USER_FOUND;
 	unwind_file_put(range.file);
 	if (has_sframe(&range))
@@ -716,10 +570,50 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 	return UNWIND_USER_FAULT;
 }
 
-/* Is the code at hand without an RCU reader, which keeps tables? */
+/* Has the process added a table for it? */
+static bool is_added(const struct unwind_code *code, unsigned long pc)
+{
+	unsigned int nr;
+
+	if (!code->map)
+		return false;
+	nr = unwind_ranges_to(code->map->ranges, code->map->nr_added, pc);
+	return nr && unwind_range_has(code->map->ranges[nr - 1], pc);
+}
+
+/*
+ * The rule for code that the map does not know, in place. Nothing of it is kept, since
+ * that takes memory and a lock; nor is it known whether the file has an SFrame table, for
+ * which the task looks later.
+ */
+static noinline enum unwind_user_status
+rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *rule)
+{
+	struct unwind_table *table;
+	struct unwind_range range;
+	enum unwind_user_status status;
+
+	code->len = 0;
+	status = look(current->mm, pc, &range);
+	/* What is no code is not worth a look by the task. */
+	if (status != UNWIND_USER_FOUND)
+		return status;
+	code->missing = true;
+	if (range.seq == UNWIND_SEQ_NONE || is_added(code, pc))
+		return UNWIND_USER_CHANGING;
+	code->anon = !unwind_range_is_file(&range);
+	if (code->anon || !unwind_files_used())
+		return UNWIND_USER_NO_RULE;
+	table = unwind_file_find_table(range.key, &range.identity);
+	if (!table)
+		return UNWIND_USER_NO_RULE;
+	unwind_table_note_use(table);
+	return unwind_table_find(table, pc + range.delta, rule);
+}
+
 static bool has_code(const struct unwind_code *code, unsigned long pc)
 {
-	return pc - code->start < code->len && !code->table;
+	return pc - code->start < code->len;
 }
 
 /*
@@ -731,10 +625,16 @@ static enum unwind_user_status known_rule(struct unwind_code *code, unsigned lon
 					  struct unwind_rule *rule)
 {
 	enum unwind_user_status status = UNWIND_USER_NO_RULE;
+	struct unwind_range *range;
 
 	guard(rcu)();
-	if (!has_code(code, pc) && !unwind_code_find(code, pc))
-		return UNWIND_USER_CHANGING;
+	unwind_code_enter(code);
+	if (!has_code(code, pc)) {
+		range = unwind_code_range(code, pc);
+		if (!unwind_code_find_plain(code, range) &&
+		    !unwind_code_find(code, range, pc))
+			return UNWIND_USER_CHANGING;
+	}
 	if (code->fixed || code->anon)
 		return UNWIND_USER_END;
 	if (rule_slots_get(rule_cache_slots(code->um->cache, pc),
@@ -760,7 +660,7 @@ static enum unwind_user_status known_rule(struct unwind_code *code, unsigned lon
  * A rule that fits into a word is in the cache afterwards, and so is the answer that
  * there is no rule.
  *
- * Context: Process context, may sleep and take page faults.
+ * Context: Process context, may sleep and take page faults; or any if @code->in_place.
  * Return: UNWIND_USER_FOUND; UNWIND_USER_NO_RULE if no table covers the address; or the
  *	   reason why its table cannot be read, or the code is not known, which ends the
  *	   walk.
@@ -774,10 +674,12 @@ unwind_code_rule(struct unwind_code *code, unsigned long pc, bool missed,
 
 	*type = UNWIND_USER_TYPE_FILE;
 	/* Other threads may unmap and map what is learnt. */
-	while (!(missed && code->sframe && !code->fixed && has_code(code, pc))) {
+	while (!missed || !code->sframe || code->table || code->fixed || !has_code(code, pc)) {
 		status = known_rule(code, pc, rule);
 		if (status != UNWIND_USER_CHANGING || tries++ == 3)
 			break;
+		if (code->in_place)
+			return rule_in_place(code, pc, rule);
 		status = learn(code, pc);
 		if (status != UNWIND_USER_FOUND)
 			return status;
@@ -787,7 +689,11 @@ unwind_code_rule(struct unwind_code *code, unsigned long pc, bool missed,
 		return UNWIND_USER_NO_RULE;
 	if (status == UNWIND_USER_NO_RULE) {
 		*type = UNWIND_USER_TYPE_SFRAME;
+		if (code->in_place && code->searches++ == UNWIND_IN_PLACE_SEARCHES)
+			return UNWIND_USER_UNKNOWN;
 		status = unwind_sframe_rule(code->sframe, pc, rule);
+		/* The task fetches the page of the table. */
+		code->missing |= status == UNWIND_USER_FAULT;
 	}
 	if (status != UNWIND_USER_FOUND || !rule->word)
 		return status;
@@ -824,7 +730,8 @@ struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp)
 		kfree(um);
 		return NULL;
 	}
-	spin_lock_init(&um->lock);
+	mutex_init(&um->lock);
+	um->look_after = jiffies;
 	old = cmpxchg(&mm->unwind, NULL, um);
 	if (!old)
 		return um;
@@ -836,26 +743,27 @@ struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp)
 /**
  * unwind_code_begin - Begin a walk
  * @code:	What the walk knows, not initialized
+ * @in_place:	See struct unwind_code; then unwind_code_end() need not be called
  *
  * Without the memory for the map the walk ends where it first needs to know about some
  * code.
  *
- * Context: Process context, may sleep.
+ * Context: Process context, may sleep; or an RCU reader in any context if @in_place.
  */
-void unwind_code_begin(struct unwind_code *code)
+void unwind_code_begin(struct unwind_code *code, bool in_place)
 {
 	code->start = 0;
 	code->len = 0;
-	code->last_len = 0;
 	code->fixed = false;
 	code->anon = false;
 	code->table = NULL;
 	code->sframe = NULL;
-	code->gen = 0;
-	code->mix = rule_cache_mix(0);
+	code->in_place = in_place;
+	code->missing = false;
+	code->searches = 0;
 	/* As in unwind_mm_get(), which is rarely needed. */
 	code->um = smp_load_acquire(&current->mm->unwind);
-	if (unlikely(!code->um))
+	if (unlikely(!code->um) && !in_place)
 		code->um = unwind_mm_get(current->mm, unwind_gfp());
 }
 
@@ -869,54 +777,94 @@ void unwind_code_end(struct unwind_code *code)
 		unwind_sframe_put(code->sframe);
 }
 
-/* The next range after @range that was added, with a reference to its table */
-static bool next_added(struct unwind_mm *um, struct unwind_range *range)
+/**
+ * unwind_code_miss - Note that a walk in place has missed code in the map
+ * @code:	What the walk knows
+ *
+ * Context: Any.
+ * Return: True if the task is to take a look; false if some task of the process did a short
+ *	   while ago.
+ */
+bool unwind_code_miss(struct unwind_code *code)
 {
-	const struct unwind_map *map;
-	unsigned int i;
+	struct unwind_mm *um = code->um;
 
-	guard(rcu)();
-	map = rcu_dereference(um->map);
-	if (!map)
+	if (!um)
+		return true;
+	if (time_before(jiffies, READ_ONCE(um->look_after)))
 		return false;
-	i = range->end ? ranges_to(map->ranges, map->nr_added, range->end - 1) : 0;
-	for (; i < map->nr_added; i++) {
-		/* A walk may be noting a sequence, which is not used here. */
-		*range = data_race(*map->ranges[i]);
-		if (refcount_inc_not_zero(&range->sframe->ref))
-			return true;
-	}
-	return false;
+	WRITE_ONCE(um->look_after, jiffies + UNWIND_LOOK_INTERVAL);
+	WRITE_ONCE(um->missing, true);
+	return true;
 }
 
-/*
- * See unwind_mm_dup(). Other threads of the parent may add and remove tables. One that
- * becomes bad does so in one of the two memories.
+/**
+ * unwind_code_is_missing - Is a walk worth while for the sake of the code map?
+ * @mm:	Of current, or NULL
+ *
+ * Context: Process context.
+ * Return: True if a walk in place has missed code since this was asked last.
  */
+bool unwind_code_is_missing(const struct mm_struct *mm)
+{
+	struct unwind_mm *um;
+
+	if (!mm)
+		return false;
+	um = READ_ONCE(mm->unwind);
+	return !um || (READ_ONCE(um->missing) && xchg(&um->missing, false));
+}
+
+/* A copy of what was added for another mm; NULL if there is no memory. */
+static struct unwind_range *copy_range(const struct unwind_range *range)
+{
+	struct unwind_range *copy = kmalloc(sizeof(*copy), GFP_KERNEL_ACCOUNT);
+
+	if (!copy)
+		return NULL;
+	/* A walk may be noting a sequence, which is not used here. */
+	*copy = data_race(*range);
+	copy->seq = UNWIND_SEQ_NONE;
+	copy->sframe = unwind_sframe_alloc(GFP_KERNEL_ACCOUNT);
+	if (!copy->sframe) {
+		kfree(copy);
+		return NULL;
+	}
+	copy->sframe->sec = range->sframe->sec;
+	/* It becomes bad in one of the two memories. */
+	copy->sframe->bad = READ_ONCE(range->sframe->bad);
+	return copy;
+}
+
+/* See unwind_mm_dup(). What is allocated before an error goes in unwind_mm_exit(). */
 int __unwind_mm_dup(struct unwind_mm *old, struct mm_struct *mm)
 {
-	struct unwind_range range = { };
-	struct unwind_sframe *sframe;
+	const struct unwind_map *from;
+	struct unwind_map *map;
 	struct unwind_mm *um;
-	int ret = 0;
 
-	while (!ret && next_added(old, &range)) {
-		/* What is allocated goes in unwind_mm_exit(). */
-		um = unwind_mm_get(mm, GFP_KERNEL_ACCOUNT);
-		sframe = unwind_sframe_alloc(GFP_KERNEL_ACCOUNT);
-		ret = -ENOMEM;
-		if (um && sframe) {
-			sframe->sec = range.sframe->sec;
-			sframe->bad = READ_ONCE(range.sframe->bad);
-			swap(sframe, range.sframe);
-			range.seq = UNWIND_SEQ_NONE;
-			ret = unwind_map_add(um, &range, GFP_KERNEL_ACCOUNT);
-		}
-		if (ret)
-			unwind_sframe_put(range.sframe);
-		unwind_sframe_put(sframe);
+	/* Other threads of the parent may add and remove tables. */
+	guard(mutex)(&old->lock);
+	from = rcu_dereference_protected(old->map, lockdep_is_held(&old->lock));
+	if (!from || !from->nr_added)
+		return 0;
+	um = unwind_mm_get(mm, GFP_KERNEL_ACCOUNT);
+	map = alloc_map(from->nr_added, GFP_KERNEL_ACCOUNT);
+	if (!um || !map) {
+		kvfree(map);
+		return -ENOMEM;
 	}
-	return ret;
+	map->gen = 0;
+	map->nr_added = 0;
+	while (map->nr_added < map->nr) {
+		map->ranges[map->nr_added] = copy_range(from->ranges[map->nr_added]);
+		if (!map->ranges[map->nr_added])
+			break;
+		map->nr_added++;
+	}
+	map->nr = map->nr_added;
+	rcu_assign_pointer(um->map, map);
+	return map->nr == from->nr_added ? 0 : -ENOMEM;
 }
 
 /* See unwind_mm_exit(). */

@@ -15,10 +15,12 @@
  * another file is there now.
  */
 
+#include <linux/err.h>
 #include <linux/mm_types.h>
+#include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
-#include <linux/spinlock.h>
+#include <linux/sched.h>
 #include <linux/time64.h>
 #include <linux/types.h>
 #include <linux/unwind_rule.h>
@@ -26,10 +28,9 @@
 
 #include "rule_cache.h"
 #include "sframe.h"
-#include "table.h"
+#include "table_file.h"
 
 struct file;
-struct unwind_file;
 
 /*
  * Limits per mm. If there is no room, the kernel forgets what it has found, and refuses
@@ -85,10 +86,11 @@ struct unwind_identity {
  * @sframe:	SFrame table, with a reference; ERR_PTR(-ENOENT) if there is none; NULL if
  *		that could not be told at @asked
  * @asked:	In jiffies
+ * @plain:	It is the code of a file without tables, as most is if nobody makes any
+ * @added:	The process has added the SFrame table, for these bytes
  * @seq:	mm_struct::mm_lock_seq when this was last compared with the mapping, or
  *		UNWIND_SEQ_NONE
- * @count:	Of @file when the generation of the map was new; without @file, of all
- *		files when there was none with @key
+ * @count:	unwind_files_added() when there was no table for @key
  * @rcu:	To free it
  *
  * In a map, @seq and @count are the only fields that change.
@@ -103,6 +105,8 @@ struct unwind_range {
 	struct unwind_sframe	*sframe;
 	u32			asked;
 	bool			differs;
+	bool			plain;
+	bool			added;
 	unsigned int		seq;
 	unsigned int		count;
 	struct rcu_head		rcu;
@@ -114,11 +118,50 @@ static inline bool unwind_range_is_file(const struct unwind_range *range)
 	return range->key && !range->differs;
 }
 
+static inline bool unwind_range_has(const struct unwind_range *range, unsigned long pc)
+{
+	return pc - range->start < range->end - range->start;
+}
+
+/* What a range is compared by; odd while a writer holds the mmap lock */
+static inline unsigned int unwind_mmap_seq(const struct mm_struct *mm)
+{
+	/* Pairs with mm_lock_seqcount_end(): what is read next is not older than that. */
+	return smp_load_acquire(&mm->mm_lock_seq.sequence);
+}
+
+/* Were no mappings changed since a range was compared with one? */
+static inline bool unwind_range_is_current(const struct unwind_range *range)
+{
+	unsigned int seq = unwind_mmap_seq(current->mm);
+
+	return likely(READ_ONCE(range->seq) == seq) && !(seq & 1);
+}
+
+/* How many of these ranges start at @pc or below? The last of them may have it. */
+static __always_inline unsigned int
+unwind_ranges_to(struct unwind_range *const *ranges, unsigned int nr, unsigned long pc)
+{
+	unsigned int first = 0;
+
+	while (nr) {
+		unsigned int half = (nr + 1) / 2;
+
+		if (ranges[first + half - 1]->start <= pc) {
+			first += half;
+			nr -= half;
+		} else {
+			nr = half - 1;
+		}
+	}
+	return first;
+}
+
 /**
  * struct unwind_map - What is known about the code of an mm
  * @rcu:	To free it
  * @gen:	Generation: rules that were cached in another one do not count. It moves
- *		when a range goes that had rules, or a table of one
+ *		when a range goes that had rules
  * @nr_added:	So many ranges have tables that the process has added
  * @nr:		Number of all ranges
  * @ranges:	First those that were added, then those that were found, each sorted and
@@ -137,37 +180,41 @@ struct unwind_map {
  * @lock:	To replace @map
  * @map:	NULL as long as nothing is known
  * @cache:	Rules by address, RULE_SETS of them
+ * @look_after:	When a task may take another look for walks in place, in jiffies
+ * @missing:	One of these has come to code that is not in the map
  */
 struct unwind_mm {
 	/* See above. */
-	spinlock_t			lock;
+	struct mutex			lock;
 	struct unwind_map __rcu		*map;
 	struct rule_set			*cache;
+	unsigned long			look_after;
+	bool				missing;
 };
 
 /**
  * struct unwind_code - What a walk knows about the code around an address
  * @start:	First byte of code that was compared with its mapping in this walk
  * @len:	Bytes from there; 0 if there is none
- * @last_start:	Of the code without table that the walk was in before
- * @last_len:	As above
+ * @map:	The map that the walk looks at until the end of the RCU reader
  * @fixed:	There is no table: rules need not be looked for
  * @anon:	Memory of no file, such as a JIT compiler's, or that differs from its file
- * @mix:	rule_cache_mix() of @gen
+ * @mix:	rule_cache_mix() of the generation of the map, and of what the rules are from
  * @part:	The part of @table with all of this code; no @part.words without @table. Its
  *		start is an address
  * @table:	The table for the file, which is there until the end of the RCU reader
  *		that has found it; or NULL
  * @sframe:	The SFrame table, or NULL if there is none, unless @fixed; with a reference
  * @delta:	See struct unwind_range
- * @gen:	Generation of the map
  * @um:		Of current's mm, NULL if there was no memory for it
+ * @in_place:	All of the walk is one RCU reader. It takes no references, nor locks
+ * @missing:	Something was not in the map, or not present
+ * @searches:	Of SFrame tables, in place
  */
 struct unwind_code {
 	unsigned long			start;
 	unsigned long			len;
-	unsigned long			last_start;
-	unsigned long			last_len;
+	const struct unwind_map		*map;
 	bool				fixed;
 	bool				anon;
 	u64				mix;
@@ -175,36 +222,108 @@ struct unwind_code {
 	const struct unwind_table	*table;
 	struct unwind_sframe		*sframe;
 	u64				delta;
-	u64				gen;
 	struct unwind_mm		*um;
+	bool				in_place;
+	bool				missing;
+	u8				searches;
 };
 
 #ifdef CONFIG_UNWIND_USER_CODE
 
-void unwind_code_begin(struct unwind_code *code);
+void unwind_code_begin(struct unwind_code *code, bool in_place);
 void unwind_code_end(struct unwind_code *code);
-bool unwind_code_find(struct unwind_code *code, unsigned long pc);
+bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
+		      unsigned long pc);
 enum unwind_user_status
 unwind_code_rule(struct unwind_code *code, unsigned long pc, bool missed,
 		 struct unwind_rule *rule, enum unwind_user_type *type);
 
+bool unwind_code_miss(struct unwind_code *code);
+bool unwind_code_is_missing(const struct mm_struct *mm);
+
 struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp);
-int unwind_map_add(struct unwind_mm *um, const struct unwind_range *range, gfp_t gfp);
+int unwind_map_insert(struct unwind_mm *um, const struct unwind_range *range, gfp_t gfp);
 int unwind_map_remove(struct unwind_mm *um, u64 sframe_start, gfp_t gfp);
-void unwind_range_set(struct unwind_range *range,
-		      const struct vm_area_struct *vma);
+bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *vma);
+
+/* Look at the map from here on, in an RCU reader that has just begun. */
+static __always_inline void unwind_code_enter(struct unwind_code *code)
+{
+	code->map = code->um ? rcu_dereference(code->um->map) : NULL;
+	/* A table that was at hand may be gone. */
+	if (code->table)
+		code->len = 0;
+}
+
+/* The range with @pc, of those that walks have found: what was added comes before. */
+static __always_inline struct unwind_range *
+unwind_code_range(const struct unwind_code *code, unsigned long pc)
+{
+	const struct unwind_map *map = code->map;
+	struct unwind_range *const *found;
+	unsigned int nr;
+
+	if (!map)
+		return NULL;
+	found = map->ranges + map->nr_added;
+	nr = unwind_ranges_to(found, map->nr - map->nr_added, pc);
+	return nr && unwind_range_has(found[nr - 1], pc) ? found[nr - 1] : NULL;
+}
+
+/*
+ * As unwind_code_find(), but for plain code only. It calls nothing, so that a window need
+ * not be left.
+ */
+static __always_inline bool
+unwind_code_find_plain(struct unwind_code *code, const struct unwind_range *range)
+{
+	if (!range || !range->plain || code->map->nr_added || !unwind_range_is_current(range) ||
+	    (unwind_files_used() && READ_ONCE(range->count) != unwind_files_added()))
+		return false;
+	code->start = range->start;
+	code->len = range->end - range->start;
+	code->fixed = true;
+	code->anon = false;
+	code->table = NULL;
+	return true;
+}
 
 #else /* !CONFIG_UNWIND_USER_CODE */
 
 /* No code has a table. */
-static inline void unwind_code_begin(struct unwind_code *code)
+static inline void unwind_code_begin(struct unwind_code *code, bool in_place)
 {
 	*code = (struct unwind_code) { .len = ULONG_MAX, .fixed = true };
 }
 
 static inline void unwind_code_end(struct unwind_code *code) { }
 
-static inline bool unwind_code_find(struct unwind_code *code, unsigned long pc)
+static inline void unwind_code_enter(struct unwind_code *code) { }
+
+static inline bool unwind_code_miss(struct unwind_code *code)
+{
+	return false;
+}
+
+static inline bool unwind_code_is_missing(const struct mm_struct *mm)
+{
+	return false;
+}
+
+static inline struct unwind_range *
+unwind_code_range(const struct unwind_code *code, unsigned long pc)
+{
+	return NULL;
+}
+
+static inline bool
+unwind_code_find_plain(struct unwind_code *code, const struct unwind_range *range)
+{
+	return false;
+}
+
+static inline bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
+				    unsigned long pc)
 {
 	return false;
 }
@@ -220,6 +339,7 @@ unwind_code_rule(struct unwind_code *code, unsigned long pc, bool missed,
 
 #ifdef CONFIG_UNWIND_USER_SFRAME
 
+void unwind_sframe_note_use(void);
 struct unwind_sframe *unwind_sframe_alloc(gfp_t gfp);
 struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
 					 struct file *file, unsigned long pc);

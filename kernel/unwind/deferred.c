@@ -20,6 +20,7 @@
 #include <linux/cleanup.h>
 #include <linux/cpu.h>
 #include <linux/export.h>
+#include <linux/irq_work.h>
 #include <linux/irqflags.h>
 #include <linux/jump_label.h>
 #include <linux/mm.h>
@@ -41,11 +42,22 @@
 #include <linux/uprobes.h>
 #include <linux/workqueue.h>
 #include <kunit/static_stub.h>
-#include <kunit/visibility.h>
 
 #include <asm/unwind_user.h>
 
+#include "code.h"
 #include "deferred.h"
+
+/* The task_work is to process requests; set by the first of them. */
+#define UNWIND_PENDING		BIT(0)
+/* The cache holds the complete trace of this context. */
+#define UNWIND_USED		BIT(1)
+/* Bits of the registered works follow. */
+#define UNWIND_WORK_SHIFT	2
+#define UNWIND_WORKS		(~(UNWIND_PENDING | UNWIND_USED))
+
+/* Of a cookie: CPU + 1, so that it is never 0. Above is a counter of that CPU. */
+#define UNWIND_COOKIE_CPU	GENMASK_ULL(15, 0)
 
 /* Grace before the static key is turned off: profilers come in bursts. */
 #define UNWIND_DISARM_DELAY	HZ
@@ -84,12 +96,11 @@ static atomic_t unwind_armed = ATOMIC_INIT(0);
 static DEFINE_MUTEX(unwind_arm_mutex);
 
 /*
- * Registered works by bit, from UNWIND_WORK_SHIFT on; an error pointer keeps the
- * place of one that is being cancelled. Read in callbacks under unwind_srcu.
- * Written under unwind_works_mutex. Nobody waits for a grace period with that
- * held, either.
+ * Registered works by bit; an error pointer keeps the place of one that is being
+ * cancelled. Read in callbacks under unwind_srcu. A free place is taken under
+ * unwind_works_mutex, and belongs to the work from then on.
  */
-static struct unwind_work __rcu *unwind_works[UNWIND_MAX_WORKS];
+static struct unwind_work __rcu *unwind_works[BITS_PER_LONG];
 static DEFINE_MUTEX(unwind_works_mutex);
 DEFINE_STATIC_SRCU(unwind_srcu);
 
@@ -97,11 +108,13 @@ static void unwind_deferred_task_work(struct callback_head *head);
 
 #ifdef CONFIG_DEBUG_ENTRY
 /*
- * Note what the trace of the context will have to begin with. Not in the entry
- * code, where only NMIs can ask: the registers may not be complete yet.
+ * See unwind_regs_adopt(). Notes what the trace of the context will have to begin
+ * with. Not in the entry code, where only NMIs can ask: the registers may not be
+ * complete yet.
  */
-static void unwind_regs_note(struct unwind_task_info *info)
+void __unwind_regs_adopt(void)
 {
+	struct unwind_task_info *info = &current->unwind_info;
 	struct pt_regs *regs = task_pt_regs(current);
 
 	if (raw_cpu_read(unwind_deferred_closed)) {
@@ -113,8 +126,9 @@ static void unwind_regs_note(struct unwind_task_info *info)
 }
 
 /* Did anybody forget unwind_regs_begin()? */
-static void unwind_regs_assert(const struct unwind_task_info *info)
+static void unwind_regs_assert(void)
 {
+	struct unwind_task_info *info = &current->unwind_info;
 	struct pt_regs *regs = task_pt_regs(current);
 	unsigned long ip = uprobe_unwind_ip(instruction_pointer(regs));
 
@@ -124,42 +138,31 @@ static void unwind_regs_assert(const struct unwind_task_info *info)
 		  info->ip, ip, info->sp, user_stack_pointer(regs));
 }
 #else
-static inline void unwind_regs_note(struct unwind_task_info *info) { }
-static inline void unwind_regs_assert(const struct unwind_task_info *info) { }
+static inline void unwind_regs_assert(void) { }
 #endif
 
-/**
- * unwind_context_publish - Make a new context visible to NMIs
- * @info:	State of the current task, with the cookie stored
- * @old:	Mask that the new one replaces; updated when it is another by now
- * @bits:	The new mask
- *
- * A function of its own, so that a test can have an NMI come just before it.
- *
- * Context: Interrupts disabled, or NMI.
- * Return: True if this call has made the context.
- */
-VISIBLE_IF_KUNIT
-bool unwind_context_publish(struct unwind_task_info *info, long *old, long bits)
+static u64 unwind_next_cookie(u64 last, unsigned int cpu)
+{
+	BUILD_BUG_ON(CONFIG_NR_CPUS >= UNWIND_COOKIE_CPU);
+
+	return (last | UNWIND_COOKIE_CPU) + 1 + (cpu + 1);
+}
+
+/* A function of its own, so that a test can have an NMI come just before it. */
+static bool unwind_context_publish(struct unwind_task_info *info, long *old, long bits)
 {
 	KUNIT_STATIC_STUB_REDIRECT(unwind_context_publish, info, old, bits);
 
 	/* Full barrier: an NMI that sees the mask sees the cookie. */
 	return atomic_long_try_cmpxchg(&info->mask, old, bits);
 }
-EXPORT_SYMBOL_IF_KUNIT(unwind_context_publish);
 
-/**
- * unwind_context_add - Add bits to the user context, starting one if needed
- * @info:	State of the current task
- * @bits:	What to set in the mask; at least one bit
- *
- * Context: Interrupts disabled, or NMI.
- * Return: The mask before; 0 if this call started the context.
+/*
+ * Set bits in the mask of the current task, with interrupts disabled or in NMI. Returns
+ * the mask before; 0 if this has started the context.
  */
-VISIBLE_IF_KUNIT __always_inline
-unsigned long unwind_context_add(struct unwind_task_info *info,
-				 unsigned long bits)
+static __always_inline unsigned long
+unwind_context_add(struct unwind_task_info *info, unsigned long bits)
 {
 	u64 cookie, now;
 	long old;
@@ -193,7 +196,8 @@ unsigned long unwind_context_add(struct unwind_task_info *info,
 
 		WRITE_ONCE(info->cookie, cookie);
 		WRITE_ONCE(info->timestamp, now);
-		unwind_regs_note(info);
+		if (IS_ENABLED(CONFIG_DEBUG_ENTRY))
+			__unwind_regs_adopt();
 
 		if (unwind_context_publish(info, &old, bits)) {
 			this_cpu_write(unwind_last_cookie, cookie);
@@ -201,18 +205,18 @@ unsigned long unwind_context_add(struct unwind_task_info *info,
 		}
 	}
 }
-EXPORT_SYMBOL_IF_KUNIT(unwind_context_add);
 
 /**
  * unwind_context_reset - End the user context
  * @info:	State of the current task
  *
+ * Not inlined, since selftests put probes here.
+ *
  * Context: Any context of the owner, or unwind_forget_contexts(). An NMI sees the
  *	    old context or none.
  * Return: False if requests are pending: the context stays as it is.
  */
-VISIBLE_IF_KUNIT
-bool unwind_context_reset(struct unwind_task_info *info)
+noinline bool unwind_context_reset(struct unwind_task_info *info)
 {
 	long old = atomic_long_read(&info->mask);
 
@@ -223,26 +227,15 @@ bool unwind_context_reset(struct unwind_task_info *info)
 
 	return true;
 }
-EXPORT_SYMBOL_IF_KUNIT(unwind_context_reset);
 
-/**
- * unwind_executed - Has the callback of a work returned in this context?
- * @info:	State of the current task
- * @mask:	The mask of a live context
- * @bit:	The bit of the work
- *
- * Context: Any context of the owner.
- * Return: True if the cached trace is what the work was given.
- */
-VISIBLE_IF_KUNIT
-bool unwind_executed(const struct unwind_task_info *info, unsigned long mask,
-		     unsigned long bit)
+/* Has the callback of a work returned in the context with this mask? */
+static bool unwind_executed(const struct unwind_task_info *info, unsigned long mask,
+			    unsigned long bit)
 {
 	/* Without UNWIND_USED the cache, if any, is about an older context. */
 	return (mask & bit) && (mask & UNWIND_USED) &&
 	       (atomic_long_read(&info->cache->completed) & bit);
 }
-EXPORT_SYMBOL_IF_KUNIT(unwind_executed);
 
 /*
  * If there was no memory for a trace, the tracers that had asked were given an
@@ -254,18 +247,31 @@ static bool unwind_context_failed(const struct unwind_task_info *info,
 	return (mask & UNWIND_USED) && !info->cache;
 }
 
+/* An interrupt on the way to user space has the thread flags looked at again. */
+static void unwind_kicked(struct irq_work *unused)
+{
+}
+
+static DEFINE_PER_CPU(struct irq_work, unwind_kick) = IRQ_WORK_INIT_HARD(unwind_kicked);
+
 static int unwind_queue(struct unwind_task_info *info)
 {
 	int ret;
 
 	/*
-	 * Still queued: a flush answered the requests it was queued for. It
-	 * has yet to run, and will find the new ones.
+	 * Still queued: a flush answered the requests it was queued for, or it was queued
+	 * for a look. It has yet to run, and will find the new ones. Or else this is an NMI
+	 * that has interrupted the code below. Only NMIs of this CPU compete.
+	 *
+	 * A look may be queued after the last read of the thread flags, and then runs in the
+	 * next entry, which is too late for a request: its context ends before.
 	 */
-	if (info->work.func)
+	if (cmpxchg_local(&info->work.func, NULL, unwind_deferred_task_work)) {
+		if (in_nmi())
+			irq_work_queue(this_cpu_ptr(&unwind_kick));
 		return 0;
+	}
 
-	info->work.func = unwind_deferred_task_work;
 	if (in_nmi()) {
 		ret = task_work_add(current, &info->work, TWA_NMI_CURRENT);
 	} else {
@@ -394,6 +400,14 @@ int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_request);
 
+static void unwind_cache_trace(struct unwind_cache *cache,
+			       struct unwind_stacktrace *trace)
+{
+	trace->nr = cache->nr;
+	trace->end = cache->end;
+	trace->entries = cache->entries;
+}
+
 /**
  * unwind_deferred_cached - Get the complete trace of the current user context
  * @trace:	Filled in; points into the cache of the task
@@ -411,37 +425,25 @@ int unwind_deferred_cached(struct unwind_stacktrace *trace)
 	struct unwind_task_info *info = &current->unwind_info;
 	struct unwind_cache *cache = info->cache;
 
-	trace->nr = 0;
-	trace->end = UNWIND_USER_REFUSED;
-	trace->entries = NULL;
-
+	*trace = (struct unwind_stacktrace) { .end = UNWIND_USER_REFUSED };
 	if (!cache || !unwind_accepts_requests() ||
 	    !(atomic_long_read(&info->mask) & UNWIND_USED))
 		return -ENOENT;
 
-	unwind_regs_assert(info);
-	trace->nr = cache->nr;
-	trace->end = cache->end;
-	trace->entries = cache->entries;
+	unwind_regs_assert();
+	unwind_cache_trace(cache, trace);
 
 	return 0;
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_cached);
 
-/**
- * unwind_get_cache - Get the cache of a task for the trace of the current context
- * @info:	State of the current task
- *
- * Context: Process context, may sleep.
- * Return: The cache, allocated by the first walk of the task; NULL if there is no
- *	   memory, or was none when this context was answered.
+/*
+ * The cache of the current task, allocated by its first walk. NULL if there is no
+ * memory, or was none when this context was answered.
  */
-VISIBLE_IF_KUNIT
-struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
+static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
 {
 	struct unwind_cache *cache = info->cache;
-
-	BUILD_BUG_ON(struct_size(cache, entries, UNWIND_MAX_ENTRIES) > 4096);
 
 	if (likely(cache))
 		return cache;
@@ -455,40 +457,31 @@ struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
 
 	return cache;
 }
-EXPORT_SYMBOL_IF_KUNIT(unwind_get_cache);
 
 /*
- * Take the trace of the current context into the cache. Nobody looks there until
- * UNWIND_USED is set. Returns false if there is no memory.
+ * Take the trace of the current context into the cache, if there is memory for one.
+ * Nobody looks there until UNWIND_USED is set.
  */
-static bool unwind_walk(struct unwind_task_info *info,
-			struct unwind_stacktrace *trace)
+static void unwind_walk(struct unwind_task_info *info)
 {
-	struct unwind_cache *cache;
+	struct unwind_cache *cache = unwind_get_cache(info);
+	struct unwind_stacktrace trace;
 	bool nofault;
 
-	cache = unwind_get_cache(info);
-	if (!cache) {
-		trace->nr = 0;
-		trace->end = UNWIND_USER_REFUSED;
-		trace->entries = NULL;
-		return false;
-	}
-
+	if (!cache)
+		return;
 	atomic_long_set(&cache->completed, 0);
-	trace->entries = cache->entries;
+	trace.entries = cache->entries;
 
 	/* What is resident may be the whole stack all the same. */
 	nofault = unwind_is_dying();
 	if (nofault)
 		pagefault_disable();
-	unwind_user(trace, UNWIND_MAX_ENTRIES);
+	unwind_user(&trace, UNWIND_MAX_ENTRIES);
 	if (nofault)
 		pagefault_enable();
-	cache->nr = trace->nr;
-	cache->end = trace->end;
-
-	return true;
+	cache->nr = trace.nr;
+	cache->end = trace.end;
 }
 
 /**
@@ -514,9 +507,7 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 
 	might_fault();
 
-	trace->nr = 0;
-	trace->end = UNWIND_USER_REFUSED;
-	trace->entries = NULL;
+	*trace = (struct unwind_stacktrace) { .end = UNWIND_USER_REFUSED };
 	if (unwind_regs_changing())
 		return -EAGAIN;
 	if (!unwind_deferred_cached(trace))
@@ -525,8 +516,10 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 	    !unwind_accepts_requests())
 		return -EINVAL;
 
-	if (!unwind_walk(info, trace))
+	unwind_walk(info);
+	if (!info->cache)
 		return -ENOMEM;
+	unwind_cache_trace(info->cache, trace);
 
 	raw_local_irq_save(flags);
 	unwind_context_add(info, UNWIND_USED);
@@ -536,11 +529,10 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 }
 
 /*
- * Give the trace to the tracers that have asked and have not got it yet. Without a
- * cache, which means that there was no memory, it is empty.
+ * Give the trace in the cache to the tracers that have asked and have not got it yet.
+ * Without a cache, which means that there was no memory, they get an empty one.
  */
-static void unwind_answer(struct unwind_task_info *info,
-			  const struct unwind_stacktrace *trace)
+static void unwind_answer(struct unwind_task_info *info)
 {
 	/*
 	 * As long as UNWIND_PENDING is set, the context cannot be replaced.
@@ -549,11 +541,15 @@ static void unwind_answer(struct unwind_task_info *info,
 	 */
 	u64 cookie = READ_ONCE(info->cookie);
 	u64 timestamp = READ_ONCE(info->timestamp);
+	struct unwind_stacktrace trace = { .end = UNWIND_USER_REFUSED };
 	struct unwind_cache *cache = info->cache;
 	struct unwind_work *work;
 	unsigned long todo;
 	unsigned int nr;
 	long old;
+
+	if (cache)
+		unwind_cache_trace(cache, &trace);
 
 	/*
 	 * From here on others can have the trace. Without memory there is no place
@@ -574,13 +570,12 @@ static void unwind_answer(struct unwind_task_info *info,
 
 	for (; todo; todo &= todo - 1) {
 		nr = __ffs(todo);
-		work = srcu_dereference(unwind_works[nr - UNWIND_WORK_SHIFT],
-					&unwind_srcu);
+		work = srcu_dereference(unwind_works[nr], &unwind_srcu);
 		/* Cancelled since */
 		if (IS_ERR_OR_NULL(work))
 			continue;
 
-		work->func(work, trace, cookie, timestamp);
+		work->func(work, &trace, cookie, timestamp);
 
 		/*
 		 * Only now, or an NMI would be told that the record has been
@@ -591,54 +586,71 @@ static void unwind_answer(struct unwind_task_info *info,
 	}
 }
 
-/*
- * Answer the requests of the current context, with an empty trace if there is
- * none to be had.
- */
-static void unwind_process(struct unwind_task_info *info)
+/* See unwind_deferred_answer() */
+void __unwind_deferred_answer(void)
 {
+	struct unwind_task_info *info = &current->unwind_info;
 	long mask = atomic_long_read(&info->mask);
-	struct unwind_stacktrace trace;
 	int srcu_idx;
 
 	if (!(mask & UNWIND_PENDING))
 		return;
 
-	unwind_regs_assert(info);
-
-	if ((mask & UNWIND_USED) && info->cache) {
-		trace.nr = info->cache->nr;
-		trace.end = info->cache->end;
-		trace.entries = info->cache->entries;
-	} else {
-		unwind_walk(info, &trace);
-	}
+	unwind_regs_assert();
+	if (!(mask & UNWIND_USED))
+		unwind_walk(info);
 
 	/* Around the look at the mask too, see unwind_deferred_cancel(). */
 	srcu_idx = srcu_read_lock(&unwind_srcu);
-	unwind_answer(info, &trace);
+	unwind_answer(info);
 	srcu_read_unlock(&unwind_srcu, srcu_idx);
+}
+
+/* Walk for the sake of what the walk learns about the code. */
+static void unwind_look(void)
+{
+	struct unwind_stacktrace trace;
+
+	/* It is not worth a page fault in execve(), nor in a task that dies. */
+	if (pagefault_disabled() || unwind_regs_changing() || unwind_is_dying())
+		return;
+	trace.entries = kmalloc_array(UNWIND_MAX_ENTRIES, sizeof(*trace.entries),
+				      unwind_gfp());
+	if (trace.entries)
+		unwind_user(&trace, UNWIND_MAX_ENTRIES);
+	kfree(trace.entries);
 }
 
 static void unwind_deferred_task_work(struct callback_head *head)
 {
-	struct unwind_task_info *info;
-
-	info = container_of(head, struct unwind_task_info, work);
-
 	/*
 	 * May be queued again from here on. A request that finds UNWIND_PENDING
 	 * set does not do so, and is answered below.
 	 */
-	WRITE_ONCE(info->work.func, NULL);
+	WRITE_ONCE(head->func, NULL);
 	barrier();
-	unwind_process(info);
+	__unwind_deferred_answer();
+	if (unlikely(unwind_code_is_missing(current->mm)))
+		unwind_look();
 }
 
-/* See unwind_deferred_answer() */
-void __unwind_deferred_answer(void)
+/**
+ * unwind_deferred_look - Have the current task learn about the code on its stack
+ *
+ * For walks in place, which found that something is not known. The task does so on its way
+ * to user space, without a tracer.
+ *
+ * Context: Any context, NMI included. Does not allocate.
+ */
+void unwind_deferred_look(void)
 {
-	unwind_process(&current->unwind_info);
+	unsigned long flags;
+
+	if (current->flags & PF_EXITING)
+		return;
+	raw_local_irq_save(flags);
+	unwind_queue(&current->unwind_info);
+	raw_local_irq_restore(flags);
 }
 
 /*
@@ -648,14 +660,8 @@ void __unwind_deferred_answer(void)
 void __unwind_deferred_renew(void)
 {
 	do {
-		unwind_process(&current->unwind_info);
+		__unwind_deferred_answer();
 	} while (!unwind_context_reset(&current->unwind_info));
-}
-
-/* See unwind_deferred_exit_to_user() */
-void __unwind_deferred_reset(void)
-{
-	unwind_context_reset(&current->unwind_info);
 }
 
 /*
@@ -674,12 +680,6 @@ void __unwind_regs_begin(void)
 		__unwind_deferred_renew();
 }
 
-/* See unwind_regs_adopt() */
-void __unwind_regs_adopt(void)
-{
-	unwind_regs_note(&current->unwind_info);
-}
-
 /**
  * unwind_deferred_task_init - Start a new task without its parent's requests
  * @task:	The child, still invisible to others
@@ -688,25 +688,6 @@ void unwind_deferred_task_init(struct task_struct *task)
 {
 	memset(&task->unwind_info, 0, sizeof(task->unwind_info));
 	task->unwind_regs = 0;
-}
-
-/**
- * unwind_deferred_task_exit - Answer the last requests of an exiting task
- *
- * PF_EXITING is set, so no more requests come, nor does the walk wait for pages.
- * The task leaves without a context, since unwind_forget_contexts() may not find
- * it any more.
- *
- * Context: Process context, do_exit(), before the task loses its memory map
- *          and its tracers.
- */
-void unwind_deferred_task_exit(void)
-{
-	if (likely(!atomic_long_read(&current->unwind_info.mask)))
-		return;
-
-	unwind_process(&current->unwind_info);
-	unwind_context_reset(&current->unwind_info);
 }
 
 /**
@@ -731,33 +712,26 @@ void unwind_deferred_task_free(struct task_struct *task)
  */
 int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
 {
-	unsigned int idx;
+	unsigned int nr;
 
 	work->func = func;
 	WRITE_ONCE(work->bit, -1);
 
 	guard(mutex)(&unwind_works_mutex);
 
-	for (idx = 0; idx < UNWIND_MAX_WORKS; idx++) {
-		if (rcu_access_pointer(unwind_works[idx]))
+	for (nr = UNWIND_WORK_SHIFT; nr < BITS_PER_LONG; nr++) {
+		if (rcu_access_pointer(unwind_works[nr]))
 			continue;
 
-		rcu_assign_pointer(unwind_works[idx], work);
+		rcu_assign_pointer(unwind_works[nr], work);
 		/* Requests may come from here on. */
-		WRITE_ONCE(work->bit, idx + UNWIND_WORK_SHIFT);
+		WRITE_ONCE(work->bit, nr);
 		return 0;
 	}
 
 	return -EBUSY;
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_init);
-
-/* Set what a place holds from now on, for registration and for callbacks. */
-static void unwind_set_place(unsigned int idx, struct unwind_work *work)
-{
-	guard(mutex)(&unwind_works_mutex);
-	rcu_assign_pointer(unwind_works[idx], work);
-}
 
 /* Forget everything that tasks have noted of a work. */
 static void unwind_forget_bit(unsigned long bit)
@@ -805,7 +779,7 @@ void unwind_deferred_cancel(struct unwind_work *work)
 	 * No new callbacks; wait for the ones that run, which note at their end
 	 * that this bit has been served.
 	 */
-	unwind_set_place(nr - UNWIND_WORK_SHIFT, ERR_PTR(-EBUSY));
+	rcu_assign_pointer(unwind_works[nr], ERR_PTR(-EBUSY));
 	synchronize_srcu(&unwind_srcu);
 
 	/*
@@ -814,7 +788,7 @@ void unwind_deferred_cancel(struct unwind_work *work)
 	 */
 	unwind_forget_bit(BIT(nr));
 	synchronize_srcu(&unwind_srcu);
-	unwind_set_place(nr - UNWIND_WORK_SHIFT, NULL);
+	rcu_assign_pointer(unwind_works[nr], NULL);
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_cancel);
 
@@ -933,3 +907,7 @@ void unwind_deferred_disarm(void)
 				 UNWIND_DISARM_DELAY);
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_disarm);
+
+#ifdef CONFIG_UNWIND_DEFERRED_KUNIT_TEST
+#include "tests/unwind_deferred_kunit.c"
+#endif

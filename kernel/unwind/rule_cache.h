@@ -21,9 +21,9 @@
  *
  * Both are written and read one after the other, in any order and without a lock. So
  * a slot, or what a reader gets of it, may be the key of one rule and the word of
- * another, and stay so until it is overwritten. That is the tag of no address, but by
- * chance: since the word is multiplied, any difference of words is one in the
- * generation, too.
+ * another, and stay so until it is overwritten. Such a slot matches no address, except
+ * by chance: the word is multiplied, so a difference between two words changes the
+ * generation in the key, too.
  */
 struct rule_slot {
 	u64	key;

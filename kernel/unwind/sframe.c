@@ -212,7 +212,6 @@ enum sframe_status sframe_open(struct sframe_section *sec)
 {
 	const void __user *start = (void __user *)(unsigned long)sec->start;
 	u8 header[SFRAME_HEADER_LEN];
-	enum sframe_status status;
 
 	if (sec->end < sec->start || sec->end - sec->start < sizeof(header))
 		return SFRAME_BAD_BOUNDS;
@@ -222,10 +221,7 @@ enum sframe_status sframe_open(struct sframe_section *sec)
 
 	/* Whatever a CPU makes of the check: this is an address of user memory. */
 	sec->start = (unsigned long)mask_user_address(start);
-	status = sframe_check_header(sec, header);
-	if (status != SFRAME_OK)
-		return status;
-	return sframe_check_ranges(sec, header);
+	return sframe_check_header(sec, header) ?: sframe_check_ranges(sec, header);
 }
 EXPORT_SYMBOL_IF_KUNIT(sframe_open);
 
@@ -386,8 +382,7 @@ sframe_find_func(struct sframe_lookup *l, struct sframe_func *func)
 	 * If the index is not in order, the search ends at the wrong place and
 	 * does not find the function. So the order is checked only now.
 	 */
-	status = sframe_search(l, version, pcrel, true, &func->entry);
-	return status == SFRAME_OK ? SFRAME_NO_ROW : status;
+	return sframe_search(l, version, pcrel, true, &func->entry) ?: SFRAME_NO_ROW;
 }
 
 /*
@@ -400,7 +395,7 @@ sframe_get_attr(struct sframe_lookup *l, struct sframe_func *func, u64 *rows)
 	s64 attr, rep_size;
 
 	if (func->rows_off > l->sec->fre_len)
-		return SFRAME_BAD_FUNC_ROWS;
+		return SFRAME_BAD_FUNC;
 	*rows = l->sec->fres + func->rows_off;
 
 	if (l->sec->version == 2) {
@@ -413,7 +408,7 @@ sframe_get_attr(struct sframe_lookup *l, struct sframe_func *func, u64 *rows)
 	}
 
 	if (l->sec->fre_len - func->rows_off < SFRAME_V3_ATTR_LEN)
-		return SFRAME_BAD_FUNC_ROWS;
+		return SFRAME_BAD_FUNC;
 	if (!sframe_get(l, *rows, 4, &attr) ||
 	    !sframe_get(l, *rows + 4, 1, &rep_size))
 		return SFRAME_FAULT;
@@ -432,11 +427,11 @@ sframe_check_func(const struct sframe_section *sec,
 	u16 known = sec->version == 2 ? SFRAME_V2_INFO : SFRAME_V3_INFO;
 
 	if ((func->info & SFRAME_INFO_ROW_TYPE) > SFRAME_MAX_ROW_TYPE)
-		return SFRAME_BAD_ROW_TYPE;
+		return SFRAME_BAD_FUNC;
 	if (func->info & ~known)
 		return SFRAME_UNSUPPORTED;
 	if (func->info & SFRAME_INFO_PCMASK && !func->rep_size)
-		return SFRAME_BAD_REP_SIZE;
+		return SFRAME_BAD_FUNC;
 	return SFRAME_OK;
 }
 
@@ -458,21 +453,21 @@ sframe_find_row(struct sframe_lookup *l, const unsigned int width, u32 num_rows,
 	for (i = 0; i < limit; i++) {
 		/* An info byte must be in it. */
 		if (at >= end - width)
-			return SFRAME_BAD_FUNC_ROWS;
+			return SFRAME_BAD_FUNC;
 		if (!sframe_get(l, at, width, &val))
 			return SFRAME_FAULT;
 		start = val & GENMASK(8 * width - 1, 0);
 		if (start > off)
 			break;
 		if (start < last)
-			return SFRAME_BAD_ROW_ORDER;
+			return SFRAME_BAD_FUNC;
 		last = start;
 
 		if (!sframe_get(l, at + width, 1, &val))
 			return SFRAME_FAULT;
 		*info = val;
 		if (SFRAME_ROW_CODE(*info) == SFRAME_ROW_CODE_NONE)
-			return SFRAME_BAD_ROW;
+			return SFRAME_BAD_FUNC;
 		*words = at + width + 1;
 		at = *words + (SFRAME_ROW_WORDS(*info) << SFRAME_ROW_CODE(*info));
 	}
@@ -482,7 +477,7 @@ sframe_find_row(struct sframe_lookup *l, const unsigned int width, u32 num_rows,
 		return SFRAME_NO_ROW;
 	/* Any other row ends where the next one starts, which was checked. */
 	if (at > end)
-		return SFRAME_BAD_FUNC_ROWS;
+		return SFRAME_BAD_FUNC;
 	if (i == SFRAME_MAX_ROWS && i < num_rows)
 		return SFRAME_TOO_LONG;
 	return SFRAME_OK;
@@ -501,7 +496,7 @@ sframe_get_words(struct sframe_lookup *l, u64 addr, struct sframe_row *row)
 	s64 val;
 
 	if (nr > SFRAME_MAX_WORDS)
-		return SFRAME_BAD_ROW;
+		return SFRAME_BAD_FUNC;
 	nr = array_index_nospec(nr, SFRAME_MAX_WORDS + 1);
 	for (i = 0; i < nr; i++, addr += size) {
 		if (!sframe_get(l, addr, size, &val))
@@ -525,12 +520,9 @@ sframe_read(struct sframe_lookup *l, struct sframe_row *row)
 		return status;
 	/* It covers ip, which is in the code. */
 	if (func.start < l->sec->text_start)
-		return SFRAME_BAD_FUNC_RANGE;
+		return SFRAME_BAD_FUNC;
 
-	status = sframe_get_attr(l, &func, &rows);
-	if (status != SFRAME_OK)
-		return status;
-	status = sframe_check_func(l->sec, &func);
+	status = sframe_get_attr(l, &func, &rows) ?: sframe_check_func(l->sec, &func);
 	if (status != SFRAME_OK)
 		return status;
 	row->func_info = func.info;
@@ -572,7 +564,7 @@ sframe_default_row(const struct sframe_section *sec, bool signal,
 	s32 cfa = row->words[0], fp = sec->fp_off;
 
 	if (nr > 2 || (nr == 2 && saved))
-		return SFRAME_BAD_ROW;
+		return SFRAME_BAD_FUNC;
 	if (nr == 2) {
 		saved = true;
 		fp = row->words[1];
@@ -612,7 +604,7 @@ sframe_flex_loc(const struct sframe_row *row, unsigned int *nr,
 	if (ctl == SFRAME_CTL_DEFAULT)
 		return SFRAME_OK;
 	if (ctl & SFRAME_CTL_UNUSED || *nr == end)
-		return SFRAME_BAD_ROW;
+		return SFRAME_BAD_FUNC;
 
 	deref = ctl & SFRAME_CTL_DEREF;
 	loc->off = row->words[(*nr)++];
@@ -649,16 +641,14 @@ sframe_flex_row(const struct sframe_section *sec, bool signal,
 		return status;
 	/* Not relative to itself, and there is no default for it. */
 	if (rule->cfa.where != UNWIND_REG && rule->cfa.where != UNWIND_REG_DEREF)
-		return SFRAME_BAD_ROW;
+		return SFRAME_BAD_FUNC;
 
-	status = sframe_flex_loc(row, &nr, &rule->ra);
-	if (status != SFRAME_OK)
-		return status;
-	status = sframe_flex_loc(row, &nr, &rule->fp);
+	status = sframe_flex_loc(row, &nr, &rule->ra) ?:
+		 sframe_flex_loc(row, &nr, &rule->fp);
 	if (status != SFRAME_OK)
 		return status;
 	if (nr < SFRAME_ROW_WORDS(row->info))
-		return SFRAME_BAD_ROW;
+		return SFRAME_BAD_FUNC;
 
 	unwind_rule_pack(rule);
 	return SFRAME_OK;
@@ -671,7 +661,7 @@ sframe_decode_row(const struct sframe_section *sec,
 	bool signal = row->func_info & SFRAME_INFO_SIGNAL;
 
 	if (row->info & SFRAME_ROW_MANGLED_RA)
-		return SFRAME_BAD_ROW;
+		return SFRAME_BAD_FUNC;
 	if (!SFRAME_ROW_WORDS(row->info)) {
 		rule->word = UNWIND_WORD_TABLE | UNWIND_WORD_OUTERMOST;
 		return SFRAME_OK;
@@ -685,8 +675,7 @@ sframe_decode_row(const struct sframe_section *sec,
  * sframe_find - Find the rule for an address
  * @sec:	The table, as sframe_open() left it
  * @ip:		Address of an instruction; for a return address, one less
- * @rule:	The rule, on success. An ordinary one may have only its word, see
- *		unwind_rule_unpack()
+ * @rule:	The rule, on success; if it has a word, nothing else may be filled in
  *
  * Where the table is not present, the search begins anew after
  * unwind_user_fault_in(). A search reads no more than SFRAME_MAX_FAULTS pages, unless
@@ -728,6 +717,7 @@ static const char * const sframe_status_texts[SFRAME_NR_STATUS] = {
 	[SFRAME_UNSUPPORTED]	 = "function of an unknown kind",
 	[SFRAME_FAULT]		 = "not readable now",
 	[SFRAME_TOO_LONG]	 = "too many rows or functions",
+	[SFRAME_BAD_FUNC]	 = "function makes no sense",
 	[SFRAME_BAD_BOUNDS]	 = "no room for a header",
 	[SFRAME_BAD_MAGIC]	 = "wrong magic number",
 	[SFRAME_BAD_VERSION]	 = "version is not 2 or 3",
@@ -738,24 +728,16 @@ static const char * const sframe_status_texts[SFRAME_NR_STATUS] = {
 	[SFRAME_BAD_INDEX_RANGE] = "index out of bounds",
 	[SFRAME_BAD_ROWS_RANGE]	 = "rows out of bounds",
 	[SFRAME_BAD_ORDER]	 = "index out of order",
-	[SFRAME_BAD_FUNC_RANGE]	 = "function outside the code",
-	[SFRAME_BAD_FUNC_ROWS]	 = "function's rows out of bounds",
-	[SFRAME_BAD_ROW_TYPE]	 = "undefined row type",
-	[SFRAME_BAD_REP_SIZE]	 = "repetition of size 0",
-	[SFRAME_BAD_ROW_ORDER]	 = "rows out of order",
-	[SFRAME_BAD_ROW]	 = "senseless row",
 };
 
 /**
  * sframe_status_text - A status in words, for messages and traces
  * @status:	The status
  *
- * Return: A constant string, whatever @status is.
+ * Return: A constant string.
  */
 const char *sframe_status_text(enum sframe_status status)
 {
-	if ((unsigned int)status >= SFRAME_NR_STATUS)
-		return "unknown";
 	return sframe_status_texts[status];
 }
 EXPORT_SYMBOL_IF_KUNIT(sframe_status_text);

@@ -65,43 +65,17 @@ struct sframe_section {
 	bool	pcrel;
 };
 
-/**
- * enum sframe_status - Result of reading a table
- * @SFRAME_OK:			There is an answer
- * @SFRAME_NO_ROW:		No row covers the address
- * @SFRAME_UNSUPPORTED:		The function has a property that the format has
- *				left for later; others may do without it
- * @SFRAME_FAULT:		The table could not be read just now, or is no
- *				user memory
- * @SFRAME_TOO_LONG:		Too many rows or functions to look through
- * @SFRAME_BAD_BOUNDS:		The memory given is too small for a header, or
- *				ends before it starts
- * @SFRAME_BAD_MAGIC:		No SFrame table, or of the other endianness
- * @SFRAME_BAD_VERSION:		Neither version 2 nor 3
- * @SFRAME_BAD_FLAGS:		Flags that the version does not define
- * @SFRAME_BAD_UNSORTED:	The index is not sorted, as before linking
- * @SFRAME_BAD_ABI:		Not AMD64
- * @SFRAME_BAD_RA:		No fixed place of return addresses
- * @SFRAME_BAD_INDEX_RANGE:	The index is not within the memory given
- * @SFRAME_BAD_ROWS_RANGE:	The rows are not within the memory given
- * @SFRAME_BAD_ORDER:		Index entries out of order
- * @SFRAME_BAD_FUNC_RANGE:	A function that starts outside the code
- * @SFRAME_BAD_FUNC_ROWS:	A function whose rows are not among the rows
- * @SFRAME_BAD_ROW_TYPE:	A width of row starts that does not exist
- * @SFRAME_BAD_REP_SIZE:	A repeated block of code of size 0
- * @SFRAME_BAD_ROW_ORDER:	Rows of a function out of order
- * @SFRAME_BAD_ROW:		A row that makes no sense
- * @SFRAME_NR_STATUS:		Number of values
- *
- * The values from SFRAME_BAD_FUNC_RANGE on concern one function, and say nothing about
- * others of the table.
- */
+/* Results of reading a table; sframe_status_text() has them in words. */
 enum sframe_status {
 	SFRAME_OK,
 	SFRAME_NO_ROW,
+	/* The function has a property that the format has left for later. */
 	SFRAME_UNSUPPORTED,
+	/* The table could not be read just now, or is no user memory. */
 	SFRAME_FAULT,
 	SFRAME_TOO_LONG,
+	/* This says nothing about other functions; what follows is about all. */
+	SFRAME_BAD_FUNC,
 	SFRAME_BAD_BOUNDS,
 	SFRAME_BAD_MAGIC,
 	SFRAME_BAD_VERSION,
@@ -112,19 +86,13 @@ enum sframe_status {
 	SFRAME_BAD_INDEX_RANGE,
 	SFRAME_BAD_ROWS_RANGE,
 	SFRAME_BAD_ORDER,
-	SFRAME_BAD_FUNC_RANGE,
-	SFRAME_BAD_FUNC_ROWS,
-	SFRAME_BAD_ROW_TYPE,
-	SFRAME_BAD_REP_SIZE,
-	SFRAME_BAD_ROW_ORDER,
-	SFRAME_BAD_ROW,
 	SFRAME_NR_STATUS,
 };
 
 /* Is the table not worth another lookup? */
 static inline bool sframe_is_bad_table(enum sframe_status status)
 {
-	return status >= SFRAME_BAD_BOUNDS && status < SFRAME_BAD_FUNC_RANGE;
+	return status > SFRAME_BAD_FUNC;
 }
 
 enum sframe_status sframe_open(struct sframe_section *sec);

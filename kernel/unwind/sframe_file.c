@@ -20,6 +20,7 @@
 #include <linux/secretmem.h>
 #include <linux/slab.h>
 #include <linux/unwind_user.h>
+#include <linux/workqueue.h>
 
 #include <asm/unwind_user.h>
 
@@ -30,6 +31,28 @@
 
 /* Bytes that a table may have; offsets in it are of 32 bits. */
 #define SFRAME_MAX_LEN		BIT(32)
+
+static void use_in_place(struct work_struct *unused)
+{
+	static_branch_inc(&unwind_in_place_key);
+}
+
+static DECLARE_WORK(use_in_place_work, use_in_place);
+
+/**
+ * unwind_sframe_note_use - There is a table of a file or of a process
+ *
+ * From the first one on, walks in place look for them.
+ *
+ * Context: Process context.
+ */
+void unwind_sframe_note_use(void)
+{
+	static bool noted;
+
+	if (!READ_ONCE(noted) && !xchg(&noted, true))
+		schedule_work(&use_in_place_work);
+}
 
 /**
  * unwind_sframe_alloc - Memory for what is kept of a table
@@ -204,6 +227,8 @@ struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
 	if (!sframe)
 		return ERR_PTR(-EAGAIN);
 	sframe->sec = sec;
+	if (file)
+		unwind_sframe_note_use();
 	return sframe;
 }
 
@@ -214,7 +239,7 @@ struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
  * @rule:	The rule; it can be that of a frame pointer, if the table does not cover the
  *		address, or one that ends the walk
  *
- * Context: Process context, may sleep and take page faults.
+ * Context: Process context, may sleep and take page faults; or any if these are disabled.
  * Return: UNWIND_USER_FOUND; or UNWIND_USER_FAULT if the table cannot be read now.
  */
 enum unwind_user_status unwind_sframe_rule(struct unwind_sframe *sframe,

@@ -113,7 +113,9 @@ static int check_memory(struct unwind_range *range, const struct sframe_section 
 int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 		     unsigned long text_start, unsigned long text_end)
 {
-	struct unwind_range range = { .start = text_start, .end = text_end };
+	struct unwind_range range = {
+		.start = text_start, .end = text_end, .added = true,
+	};
 	struct sframe_section sec = {
 		.start = sframe_start, .end = sframe_end,
 		.text_start = text_start, .text_end = text_end,
@@ -143,12 +145,13 @@ int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 	ret = -ENOMEM;
 	if (um && range.sframe) {
 		range.sframe->sec = sec;
-		ret = unwind_map_add(um, &range, PRCTL_GFP);
+		ret = unwind_map_insert(um, &range, PRCTL_GFP);
 	}
 	if (ret) {
 		unwind_sframe_put(range.sframe);
 		return ret;
 	}
+	unwind_sframe_note_use();
 	trace_unwind_sframe_section(text_start, text_end, sframe_start, sec.num_fdes,
 				    sec.version, "added");
 	return 0;

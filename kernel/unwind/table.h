@@ -8,7 +8,9 @@
  * locks or knows about files. Also builds in user space, for tests.
  */
 
+#include <linux/atomic.h>
 #include <linux/bitops.h>
+#include <linux/list.h>
 #include <linux/nospec.h>
 #include <linux/types.h>
 #include <linux/unwind_rule.h>
@@ -19,44 +21,38 @@
 /**
  * struct unwind_table - A table that was checked, and does not change any more
  * @nr_runs:	Number of runs
- * @nr_pages:	Number of pages in all of them
- * @nr_rows:	Number of rows that were handed in
- * @nr_words:	Number of rules that were handed in
+ * @nr_rows:	Number of rows
+ * @block_shift: A block is so many bytes, as a power of two, at most a page
  * @serial:	Names it in the trace
  * @used:	A walk has come to code that it has
  * @size:	Bytes of memory that all this takes
- * @runs:	Pages of the file that follow one another
- * @firsts:	By run, the index of its first block in @blocks
- * @block_shift: A block is so many bytes, as a power of two, at most a page
- * @blocks:	By block, the index of the first row that is not before it, less one; one
- *		more for the end
- * @rows:	Rows, one before the first, and one for each page that has none
- * @words:	By rule, what is to be done, see unwind_table_find(). One more, which all
- *		rows have that were not handed in: not covered
+ * @runs:	As it was handed in
+ * @blocks:	As above
+ * @rows:	As above
+ * @words:	By rule, what is to be done, see unwind_table_find()
  * @longs:	Rules in their long form
+ * @owner:	Names the descriptor that it came through, and counts its attachments
+ * @attached:	Where it is attached; protected by the lock of table_file.c
  * @rcu:	To free it
  */
 struct unwind_table {
 	unsigned int			nr_runs;
-	unsigned int			nr_pages;
 	unsigned int			nr_rows;
-	unsigned int			nr_words;
+	unsigned int			block_shift;
 	bool				used;
 	u64				serial;
 	size_t				size;
-	struct unwind_table_run		*runs;
-	u32				*firsts;
-	unsigned int			block_shift;
-	u32				*blocks;
-	struct unwind_table_row		*rows;
-	u64				*words;
-	struct unwind_rule		*longs;
+	const struct unwind_table_run	*runs;
+	const u32			*blocks;
+	const struct unwind_table_row	*rows;
+	const u64			*words;
+	const struct unwind_rule	*longs;
+	atomic_t			*owner;
+	struct list_head		attached;
 	struct rcu_head			rcu;
 };
 
-struct unwind_table *unwind_table_make(const void *data, size_t len,
-				       bool (*charge)(ssize_t size), const char **why);
-void unwind_table_free(struct unwind_table *table);
+struct unwind_table *unwind_table_make(const void *data, size_t len, const char **why);
 
 /*
  * What is to be done is a word, as for any other provider, with two values that
@@ -125,7 +121,7 @@ unwind_table_find_part(const struct unwind_table *table, u64 offset,
 	part->start = run->page << UNWIND_TABLE_PAGE_SHIFT;
 	part->len = (u64)run->nr_pages << UNWIND_TABLE_PAGE_SHIFT;
 	part->block_shift = table->block_shift;
-	part->blocks = table->blocks + table->firsts[i];
+	part->blocks = table->blocks + run->first_block;
 	part->rows = table->rows;
 	part->words = table->words;
 	return true;
@@ -141,8 +137,8 @@ unwind_table_part_rule(const struct unwind_table_part *part, u64 at)
 	at = array_index_nospec(at, part->len);
 	first = &part->blocks[at >> part->block_shift];
 	/*
-	 * The row before the block's first one may still apply. If it is of another
-	 * page, the block begins with a row.
+	 * The last row before the block may still apply. If it is of another page, the
+	 * block begins with a row.
 	 */
 	return unwind_table_row(&part->rows[first[0]], first[1] - first[0] + 1,
 				at & (UNWIND_TABLE_PAGE_SIZE - 1))->rule;

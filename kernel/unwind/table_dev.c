@@ -21,6 +21,7 @@
 #include <linux/mmap_lock.h>
 #include <linux/mutex.h>
 #include <linux/oom.h>
+#include <linux/percpu.h>
 #include <linux/pid.h>
 #include <linux/ptrace.h>
 #include <linux/sched/mm.h>
@@ -57,35 +58,23 @@
 static unsigned int table_max_kb = 256 * 1024;
 static atomic64_t table_bytes;
 static atomic_t table_count;
+/* Commands that a limit has refused */
+static atomic_t table_refused;
 static atomic64_t table_serial;
 
 /**
- * struct dev_table - A table that came through a descriptor
- * @table:	The table
- * @attached:	Where it is attached; protected by the lock of table_file.c
- */
-struct dev_table {
-	struct unwind_table	*table;
-	struct list_head	attached;
-};
-
-/**
  * struct dev_file - What came through one descriptor
- * @owner:	Of all attachments
- * @lock:	Protects the rest. @nr and @bytes are read without it
- * @tables:	struct dev_table by number
+ * @attached:	How many attachments its tables have
+ * @lock:	Held where a table is taken out, and while one must stay
+ * @tables:	Tables by number
  * @next:	Where the search for a free number begins
- * @nr:		How many there are
- * @bytes:	Memory of them
  */
 struct dev_file {
-	struct unwind_owner	owner;
+	atomic_t		attached;
 	/* See above. */
 	struct mutex		lock;
 	struct xarray		tables;
 	u32			next;
-	unsigned int		nr;
-	u64			bytes;
 };
 
 static struct ctl_table table_sysctls[] = {
@@ -98,17 +87,14 @@ static struct ctl_table table_sysctls[] = {
 	},
 };
 
-/*
- * Account for memory that is about to be used; or, if @size is negative, that is not
- * used any more. Returns false if it is too much.
- */
-static bool table_charge(ssize_t size)
+/* Account for memory that is about to be used. Returns false if it is too much. */
+static bool table_charge(size_t size)
 {
 	u64 max = (u64)READ_ONCE(table_max_kb) * 1024;
 	unsigned int tries;
 
 	for (tries = 0; tries < 2; tries++) {
-		if (atomic64_add_return(size, &table_bytes) <= max || size < 0)
+		if (atomic64_add_return(size, &table_bytes) <= max)
 			return true;
 		atomic64_sub(size, &table_bytes);
 		/* Tables that were dropped just now still count. */
@@ -121,67 +107,46 @@ static bool table_charge(ssize_t size)
 /* Copy what user space hands in. That may be large, and the caller may be killed. */
 static void *copy_table(u64 addr, size_t len)
 {
+	void *data __free(kvfree) = kvmalloc(len, TABLE_GFP);
 	const char __user *from = u64_to_user_ptr(addr);
 	size_t done, n;
-	void *data;
 
-	data = kvmalloc(len, TABLE_GFP);
 	if (!data)
 		return ERR_PTR(-ENOMEM);
 
 	for (done = 0; done < len; done += n) {
 		n = min_t(size_t, len - done, TABLE_COPY);
-		if (fatal_signal_pending(current)) {
-			kvfree(data);
+		if (fatal_signal_pending(current))
 			return ERR_PTR(-EINTR);
-		}
-		if (copy_from_user(data + done, from + done, n)) {
-			kvfree(data);
+		if (copy_from_user(data + done, from + done, n))
 			return ERR_PTR(-EFAULT);
-		}
 		cond_resched();
 	}
-	return data;
+	return no_free_ptr(data);
 }
 
-/* Most that a table can be long */
-#define TABLE_MAX_LEN							\
-	(sizeof(struct unwind_table_header) +				\
-	 UNWIND_TABLE_MAX_RUNS * sizeof(struct unwind_table_run) +	\
-	 (UNWIND_TABLE_MAX_PAGES + 1) * sizeof(u32) +			\
-	 UNWIND_TABLE_MAX_ROWS * sizeof(struct unwind_table_row) +	\
-	 UNWIND_TABLE_MAX_RULES * sizeof(struct unwind_table_rule))
-
-/* Check what was handed in. Its memory is accounted for, or it is refused. */
+/*
+ * Check what was handed in. Its memory is accounted for, or it is refused: that of the
+ * copy, of which every thread may have one, and of what is kept.
+ */
 static struct unwind_table *take_table(const struct unwind_table_make *arg)
 {
-	struct unwind_table *table;
 	const char *why = "more than kernel.unwind_table_max_kb";
+	struct unwind_table *table = ERR_PTR(-ENOSPC);
 	void *data;
 
-	/* So is the copy, of which every thread may have one. */
-	if (!table_charge(arg->len)) {
-		table = ERR_PTR(-ENOSPC);
-		goto refused;
+	if (table_charge(2 * arg->len)) {
+		data = copy_table(arg->data, arg->len);
+		if (IS_ERR(data)) {
+			atomic64_sub(2 * arg->len, &table_bytes);
+			return data;
+		}
+		table = unwind_table_make(data, arg->len, &why);
+		kvfree(data);
+		atomic64_sub(2 * arg->len - (IS_ERR(table) ? 0 : table->size), &table_bytes);
 	}
-	data = copy_table(arg->data, arg->len);
-	if (IS_ERR(data)) {
-		table_charge(-arg->len);
-		return data;
-	}
-	table = unwind_table_make(data, arg->len, table_charge, &why);
-	kvfree(data);
-	table_charge(-arg->len);
 	if (IS_ERR(table))
-		goto refused;
-
-	table->serial = atomic64_inc_return(&table_serial);
-	atomic_inc(&table_count);
-	trace_unwind_table(table->serial, table->nr_rows, table->size, "made");
-	return table;
-
-refused:
-	trace_unwind_table(0, 0, arg->len, why);
+		trace_unwind_table(0, 0, arg->len, why);
 	return table;
 }
 
@@ -189,29 +154,23 @@ static void free_table_rcu(struct rcu_head *rcu)
 {
 	struct unwind_table *table = container_of(rcu, struct unwind_table, rcu);
 
-	table_charge(-table->size);
-	unwind_table_free(table);
+	atomic64_sub(table->size, &table_bytes);
+	kvfree(table);
 }
 
-/* Walks may still be using it. */
-static void free_table(struct unwind_table *table)
+/* Detach a table from all files, and free it. Walks may still be using it. */
+static void drop_table(struct unwind_table *table)
 {
+	unwind_table_detach(table);
 	trace_unwind_table(table->serial, table->nr_rows, table->size, "gone");
 	atomic_dec(&table_count);
 	call_rcu(&table->rcu, free_table_rcu);
 }
 
-/* Detach a table from all files; it can be freed after a grace period. */
-static void detach_table(struct dev_table *dev)
-{
-	while (unwind_files_detach_some(&dev->attached))
-		cond_resched();
-}
-
 static long dev_make(struct dev_file *df, const void __user *argp, size_t size)
 {
 	struct unwind_table_make arg;
-	struct dev_table *dev;
+	struct unwind_table *table;
 	u32 nr;
 	int ret;
 
@@ -220,36 +179,27 @@ static long dev_make(struct dev_file *df, const void __user *argp, size_t size)
 		return ret;
 	if (arg.flags)
 		return -EINVAL;
-	if (arg.len > TABLE_MAX_LEN)
+	if (arg.len > UNWIND_TABLE_MAX_LEN)
 		return -E2BIG;
 
-	dev = kzalloc(sizeof(*dev), TABLE_GFP);
-	if (!dev)
-		return -ENOMEM;
-	INIT_LIST_HEAD(&dev->attached);
-	dev->table = take_table(&arg);
-	if (IS_ERR(dev->table)) {
-		ret = PTR_ERR(dev->table);
-		kfree(dev);
-		return ret;
-	}
+	table = take_table(&arg);
+	if (IS_ERR(table))
+		return PTR_ERR(table);
+	table->serial = atomic64_inc_return(&table_serial);
+	table->owner = &df->attached;
+	INIT_LIST_HEAD(&table->attached);
+	atomic_inc(&table_count);
+	trace_unwind_table(table->serial, table->nr_rows, table->size, "made");
 
-	scoped_guard(mutex, &df->lock) {
-		/*
-		 * A number that was dropped is used again as late as possible: what
-		 * somebody else still has of it does not mean the next table.
-		 */
-		ret = xa_alloc_cyclic(&df->tables, &nr, dev,
-				      XA_LIMIT(1, TABLE_MAX_TABLES), &df->next,
-				      TABLE_GFP);
-		if (ret >= 0) {
-			WRITE_ONCE(df->nr, df->nr + 1);
-			WRITE_ONCE(df->bytes, df->bytes + dev->table->size);
-			return nr;
-		}
-	}
-	free_table(dev->table);
-	kfree(dev);
+	/*
+	 * A number that was dropped is used again as late as possible: what somebody else
+	 * still has of it does not mean the next table.
+	 */
+	ret = xa_alloc_cyclic(&df->tables, &nr, table, XA_LIMIT(1, TABLE_MAX_TABLES),
+			      &df->next, TABLE_GFP);
+	if (ret >= 0)
+		return nr;
+	drop_table(table);
 	return ret == -EBUSY ? -ENOSPC : ret;
 }
 
@@ -340,57 +290,29 @@ static int check_file(struct file *mapped, const struct unwind_table_attach *arg
 	       mtime.tv_nsec == arg->mtime_nsec ? 0 : -ESTALE;
 }
 
-/**
- * struct attach_code - Code that a table is for
- * @key:	What it is known by: an inode, or the image of a vDSO
- * @file:	File that is mapped, with a reference which keeps the inode; or NULL
+/*
+ * Which code is mapped at an address? Returns what it is known by: the image of a vDSO, or
+ * the inode of @file, which gets a reference that keeps it.
  */
-struct attach_code {
-	const void	*key;
-	struct file	*file;
-};
-
-/* Which code is mapped at an address? */
-static int find_code(struct mm_struct *mm, unsigned long address,
-		     struct attach_code *code)
+static const void *find_code(struct mm_struct *mm, unsigned long address, struct file **file)
 {
 	struct vm_area_struct *vma = vma_lookup(mm, address);
+	const void *key;
 
 	mmap_assert_locked(mm);
 
 	if (!vma || !(vma->vm_flags & VM_EXEC))
-		return -EFAULT;
-	code->key = arch_unwind_vdso_key(vma);
-	if (code->key)
-		return 0;
+		return ERR_PTR(-EFAULT);
+	key = arch_unwind_vdso_key(vma);
+	if (key)
+		return key;
 	if (!vma->vm_file || !S_ISREG(file_inode(vma->vm_file)->i_mode))
-		return -ENOEXEC;
+		return ERR_PTR(-ENOEXEC);
 	/* It need not be what the file has. */
 	if (unwind_vma_may_differ(vma))
-		return -ETXTBSY;
-	code->key = file_inode(vma->vm_file);
-	code->file = get_file(vma->vm_file);
-	return 0;
-}
-
-/* Attach to a file in all processes, or to the vDSO. */
-static int attach_file(const struct attach_code *code,
-		       const struct unwind_table_attach *arg,
-		       struct unwind_attach *attach, struct list_head *list)
-{
-	struct inode *inode = code->file ? file_inode(code->file) : NULL;
-	int ret;
-
-	if (inode) {
-		attach->size = i_size_read(inode);
-		attach->mtime = inode_get_mtime(inode);
-		ret = check_file(code->file, arg);
-		if (ret)
-			return ret;
-	} else if (names_file(arg)) {
-		return -EINVAL;
-	}
-	return unwind_file_attach(code->key, inode, attach, list);
+		return ERR_PTR(-ETXTBSY);
+	*file = get_file(vma->vm_file);
+	return file_inode(*file);
 }
 
 /* The memory of a process that the caller may look into */
@@ -424,45 +346,54 @@ static struct mm_struct *attach_mm(int pidfd)
 	return mm;
 }
 
-static int attach_table(struct dev_file *df, const struct attach_code *code,
+/* Attach to a file in all processes, or to the vDSO. */
+static int attach_table(struct dev_file *df, const void *key, struct file *file,
 			const struct unwind_table_attach *arg,
 			struct unwind_attach *attach)
 {
-	struct dev_table *dev;
+	struct inode *inode = file ? file_inode(file) : NULL;
+	int ret;
 
 	guard(mutex)(&df->lock);
 
-	dev = xa_load(&df->tables, arg->table);
-	if (!dev)
+	attach->table = xa_load(&df->tables, arg->table);
+	if (!attach->table)
 		return -ENOENT;
-	if (atomic_read(&df->owner.attached) >= TABLE_MAX_ATTACHED)
+	if (atomic_read(&df->attached) >= TABLE_MAX_ATTACHED)
 		return -ENOSPC;
-
-	attach->table = dev->table;
-	return attach_file(code, arg, attach, &dev->attached);
+	if (inode) {
+		attach->size = i_size_read(inode);
+		attach->mtime = inode_get_mtime(inode);
+		ret = check_file(file, arg);
+		if (ret)
+			return ret;
+	} else if (names_file(arg)) {
+		return -EINVAL;
+	}
+	return unwind_file_attach(key, inode, attach);
 }
 
 /*
- * Which code is mapped at an address of a process? Its mmap lock may be held for long;
- * nothing else is locked while it is waited for, or waited for with it locked.
+ * As above, in a process. Its mmap lock may be held for long; nothing else is locked while
+ * it is waited for, or waited for with it locked.
  */
-static int look_at(int pidfd, u64 address, struct attach_code *code)
+static const void *look_at(int pidfd, u64 address, struct file **file)
 {
+	const void *key = ERR_PTR(-EINTR);
 	struct mm_struct *mm;
-	int ret = -EINTR;
 
 	/* Who opened the descriptor may not have meant to pass it on. */
 	if (!perfmon_capable())
-		return -EPERM;
+		return ERR_PTR(-EPERM);
 	mm = attach_mm(pidfd);
 	if (IS_ERR(mm))
-		return PTR_ERR(mm);
+		return ERR_CAST(mm);
 	if (!mmap_read_lock_killable(mm)) {
-		ret = find_code(mm, address, code);
+		key = find_code(mm, address, file);
 		mmap_read_unlock(mm);
 	}
 	mmput(mm);
-	return ret;
+	return key;
 }
 
 static int check_attach(const struct unwind_table_attach *arg)
@@ -478,26 +409,23 @@ static int check_attach(const struct unwind_table_attach *arg)
 static long dev_attach(struct dev_file *df, const void __user *argp,
 		       size_t size)
 {
+	struct file *file __free(fput) = NULL;
 	struct unwind_table_attach arg;
-	struct attach_code code = { };
 	struct unwind_attach *attach;
+	const void *key;
 	int ret;
 
 	ret = copy_struct_from_user(&arg, sizeof(arg), argp, size) ?: check_attach(&arg);
 	if (ret)
 		return ret;
-	ret = look_at(arg.pidfd, arg.address, &code);
-	if (ret)
-		return ret;
+	key = look_at(arg.pidfd, arg.address, &file);
+	if (IS_ERR(key))
+		return PTR_ERR(key);
 
-	ret = -ENOMEM;
 	attach = kzalloc(sizeof(*attach), TABLE_GFP);
-	if (attach) {
-		attach->owner = &df->owner;
-		ret = attach_table(df, &code, &arg, attach);
-	}
-	if (code.file)
-		fput(code.file);
+	if (!attach)
+		return -ENOMEM;
+	ret = attach_table(df, key, file, &arg, attach);
 	if (ret)
 		kfree(attach);
 	return ret;
@@ -505,54 +433,44 @@ static long dev_attach(struct dev_file *df, const void __user *argp,
 
 static long dev_query(const void __user *argp, size_t size)
 {
+	struct file *mapped __free(fput) = NULL;
 	struct unwind_table_query arg;
-	struct attach_code code = { };
-	struct unwind_range range;
+	struct unwind_file *file;
+	const void *key;
 	int ret;
 
-	ret = copy_struct_from_user(&arg, sizeof(arg), argp, size) ?:
-	      look_at(arg.pidfd, arg.address, &code);
+	ret = copy_struct_from_user(&arg, sizeof(arg), argp, size);
 	if (ret)
 		return ret;
-	range = (struct unwind_range) { .key = code.key };
-	unwind_file_note(&range, code.file ? file_inode(code.file) : NULL);
-	ret = !!range.file;
-	unwind_file_put(range.file);
-	if (code.file)
-		fput(code.file);
-	return ret;
+	key = look_at(arg.pidfd, arg.address, &mapped);
+	if (IS_ERR(key))
+		return PTR_ERR(key);
+	file = unwind_file_get(key, mapped ? file_inode(mapped) : NULL);
+	unwind_file_put(file);
+	return !!file;
 }
 
 static long dev_drop(struct dev_file *df, unsigned long nr)
 {
-	struct dev_table *dev;
+	struct unwind_table *table;
 
-	scoped_guard(mutex, &df->lock) {
-		dev = xa_erase(&df->tables, nr);
-		if (!dev)
-			return -ENOENT;
-		WRITE_ONCE(df->nr, df->nr - 1);
-		WRITE_ONCE(df->bytes, df->bytes - dev->table->size);
-	}
-
-	detach_table(dev);
-	free_table(dev->table);
-	kfree(dev);
+	scoped_guard(mutex, &df->lock)
+		table = xa_erase(&df->tables, nr);
+	if (!table)
+		return -ENOENT;
+	drop_table(table);
 	return 0;
 }
 
-static long table_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+static long table_command(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	struct dev_file *df = file->private_data;
 	void __user *argp = (void __user *)arg;
 	u32 size = 0;
 
-	BUILD_BUG_ON(offsetofend(struct unwind_table_make, len) !=
-		     UNWIND_TABLE_MAKE_SIZE_VER0);
-	BUILD_BUG_ON(offsetofend(struct unwind_table_attach, ino_generation) !=
-		     UNWIND_TABLE_ATTACH_SIZE_VER0);
-	BUILD_BUG_ON(offsetofend(struct unwind_table_query, address) !=
-		     UNWIND_TABLE_QUERY_SIZE_VER0);
+	BUILD_BUG_ON(sizeof(struct unwind_table_make) != UNWIND_TABLE_MAKE_SIZE_VER0);
+	BUILD_BUG_ON(sizeof(struct unwind_table_attach) != UNWIND_TABLE_ATTACH_SIZE_VER0);
+	BUILD_BUG_ON(sizeof(struct unwind_table_query) != UNWIND_TABLE_QUERY_SIZE_VER0);
 
 	if (!file_ns_capable(file, &init_user_ns, CAP_PERFMON) &&
 	    !file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN))
@@ -587,6 +505,15 @@ static long table_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	}
 }
 
+static long table_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	long ret = table_command(file, cmd, arg);
+
+	if (ret == -ENOSPC)
+		atomic_inc(&table_refused);
+	return ret;
+}
+
 static int table_open(struct inode *inode, struct file *file)
 {
 	struct dev_file *df;
@@ -607,13 +534,11 @@ static int table_open(struct inode *inode, struct file *file)
 static int table_release(struct inode *inode, struct file *file)
 {
 	struct dev_file *df = file->private_data;
-	struct dev_table *dev;
+	struct unwind_table *table;
 	unsigned long nr;
 
-	xa_for_each(&df->tables, nr, dev) {
-		detach_table(dev);
-		free_table(dev->table);
-		kfree(dev);
+	xa_for_each(&df->tables, nr, table) {
+		drop_table(table);
 		cond_resched();
 	}
 	xa_destroy(&df->tables);
@@ -622,25 +547,64 @@ static int table_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
-#ifdef CONFIG_PROC_FS
+/* What walks did while the device was open, since the kernel was booted */
+struct table_counts {
+	u64	walks;
+	u64	complete;
+	u64	frames;
+	u64	fp_frames;
+};
+
+static DEFINE_PER_CPU(struct table_counts, table_counts);
+
+/**
+ * unwind_files_count_walk - Count a walk
+ * @state:	Its result
+ */
+void unwind_files_count_walk(const struct unwind_user_state *state)
+{
+	this_cpu_inc(table_counts.walks);
+	if (state->status == UNWIND_USER_END)
+		this_cpu_inc(table_counts.complete);
+	this_cpu_add(table_counts.frames, state->frames[UNWIND_USER_TYPE_FILE]);
+	this_cpu_add(table_counts.fp_frames, state->frames[UNWIND_USER_TYPE_FP]);
+}
+
+static u64 sum_of(const u64 __percpu *count)
+{
+	unsigned int cpu;
+	u64 sum = 0;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(*per_cpu_ptr(count, cpu));
+	return sum;
+}
+
 static void table_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct dev_file *df = file->private_data;
-	struct unwind_file_counts counts;
+	struct unwind_table *table;
+	unsigned int tables = 0;
+	u64 bytes = 0;
+	unsigned long nr;
 
-	seq_printf(m, "tables:\t%u\n", READ_ONCE(df->nr));
-	seq_printf(m, "bytes:\t%llu\n", READ_ONCE(df->bytes));
-	seq_printf(m, "attached:\t%d\n", atomic_read(&df->owner.attached));
-
-	unwind_files_counts(&counts);
+	scoped_guard(mutex, &df->lock) {
+		xa_for_each(&df->tables, nr, table) {
+			tables++;
+			bytes += table->size;
+		}
+	}
+	seq_printf(m, "tables:\t%u\n", tables);
+	seq_printf(m, "bytes:\t%llu\n", bytes);
+	seq_printf(m, "attached:\t%d\n", atomic_read(&df->attached));
 	seq_printf(m, "all_tables:\t%u\n", atomic_read(&table_count));
 	seq_printf(m, "all_bytes:\t%llu\n", (u64)atomic64_read(&table_bytes));
-	seq_printf(m, "walks:\t%llu\n", counts.walks);
-	seq_printf(m, "walks_complete:\t%llu\n", counts.complete);
-	seq_printf(m, "frames:\t%llu\n", counts.frames);
-	seq_printf(m, "frames_by_fp:\t%llu\n", counts.fp_frames);
+	seq_printf(m, "all_refused:\t%u\n", atomic_read(&table_refused));
+	seq_printf(m, "walks:\t%llu\n", sum_of(&table_counts.walks));
+	seq_printf(m, "walks_complete:\t%llu\n", sum_of(&table_counts.complete));
+	seq_printf(m, "frames:\t%llu\n", sum_of(&table_counts.frames));
+	seq_printf(m, "frames_by_fp:\t%llu\n", sum_of(&table_counts.fp_frames));
 }
-#endif
 
 static const struct file_operations table_fops = {
 	.owner		= THIS_MODULE,
@@ -648,9 +612,7 @@ static const struct file_operations table_fops = {
 	.release	= table_release,
 	.unlocked_ioctl	= table_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
-#ifdef CONFIG_PROC_FS
 	.show_fdinfo	= table_show_fdinfo,
-#endif
 };
 
 static struct miscdevice table_device = {

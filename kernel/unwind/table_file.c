@@ -8,19 +8,18 @@
  * stays.
  */
 
-#include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/hashtable.h>
 #include <linux/jump_label.h>
 #include <linux/mutex.h>
-#include <linux/percpu.h>
 #include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/unwind_table.h>
+#include <linux/unwind_user.h>
 
-#include "table.h"
+#include "code.h"
 #include "table_file.h"
 
 #include <trace/events/unwind.h>
@@ -42,25 +41,18 @@ static unsigned int nr_open;
 /* Protects @nr_open and the key */
 static DEFINE_MUTEX(open_lock);
 
-static DEFINE_PER_CPU(struct unwind_file_counts, file_counts);
-
-/* Attachments that go with the lock held once */
-#define DETACH_BATCH	64
-
 static void use_first(struct unwind_file *file)
 {
-	struct unwind_attach *first;
-	struct unwind_table *table, *old;
+	struct unwind_attach *first, *old;
 
 	lockdep_assert_held(&files_lock);
 
 	first = list_first_entry_or_null(&file->attached, struct unwind_attach,
 					 of_file);
-	table = first ? first->table : NULL;
-	old = rcu_dereference_protected(file->table, true);
-	if (table == old)
+	old = rcu_dereference_protected(file->first, true);
+	if (first == old)
 		return;
-	rcu_assign_pointer(file->table, table);
+	rcu_assign_pointer(file->first, first);
 	/* Pairs with unwind_file_count(): whoever sees this sees the table. */
 	smp_store_release(&file->count, file->count + 1);
 	if (!old) {
@@ -108,20 +100,12 @@ static void detach(struct unwind_attach *attach)
 
 	list_del(&attach->of_file);
 	list_del(&attach->of_table);
-	atomic_dec(&attach->owner->attached);
+	atomic_dec(attach->table->owner);
 	use_first(file);
 	trace_unwind_table_file(attach->table->serial, file->dev, file->ino,
 				"detached");
 	put_locked(file);
-	kfree(attach);
-}
-
-static void detach_all(struct unwind_file *file)
-{
-	struct unwind_attach *attach, *next;
-
-	list_for_each_entry_safe_reverse(attach, next, &file->attached, of_file)
-		detach(attach);
+	kfree_rcu(attach, rcu);
 }
 
 static struct unwind_file *find_file(const void *key)
@@ -139,11 +123,15 @@ static struct unwind_file *find_file(const void *key)
 /* The inode is gone: so are its tables, and another one can be at its place. */
 static void forget(struct unwind_file *file)
 {
+	struct unwind_attach *attach, *next;
+
 	lockdep_assert_held(&files_lock);
 
 	refcount_inc(&file->ref);
 	unhash(file);
-	detach_all(file);
+	/* The one that applies goes last, so that no other takes its place. */
+	list_for_each_entry_safe_reverse(attach, next, &file->attached, of_file)
+		detach(attach);
 	put_locked(file);
 }
 
@@ -192,100 +180,113 @@ bool unwind_file_has_table(const void *key)
 {
 	const struct unwind_file *file = find_file(key);
 
-	return file && rcu_access_pointer(file->table);
+	return file && rcu_access_pointer(file->first);
 }
 
 /**
- * unwind_file_note - Note in a range of code which file with a table it is from
- * @range:	Range with key. Gets the file, if it has a table, with a reference, and the
- *		count
+ * unwind_file_find_table - Find the table for a file as it is now
+ * @key:	What the file is known by
+ * @identity:	Of its contents
+ *
+ * Context: Any, in an RCU reader, until the end of which the table is valid
+ * Return: The table, or NULL.
+ */
+struct unwind_table *unwind_file_find_table(const void *key,
+					    const struct unwind_identity *identity)
+{
+	const struct unwind_file *file = find_file(key);
+	const struct unwind_attach *first = file ? rcu_dereference(file->first) : NULL;
+
+	if (!first || first->size != identity->size ||
+	    first->mtime.tv_sec != identity->mtime_sec ||
+	    first->mtime.tv_nsec != identity->mtime_nsec)
+		return NULL;
+	return first->table;
+}
+
+/**
+ * unwind_file_get - Get a file that has a table
+ * @key:	What it is known by
  * @inode:	Inode that cannot be destroyed now; NULL if it is the vDSO
  *
  * Tables that were made for earlier contents of the inode are detached.
  *
  * Context: Process context, may be atomic.
+ * Return: The file, with a reference; NULL if there is no table for it.
  */
-void unwind_file_note(struct unwind_range *range, const struct inode *inode)
+struct unwind_file *unwind_file_get(const void *key, const struct inode *inode)
 {
 	struct unwind_file *file;
 
-	range->count = unwind_files_added();
 	scoped_guard(rcu) {
-		if (!unwind_files_used() || !unwind_file_has_table(range->key))
-			return;
+		if (!unwind_file_has_table(key))
+			return NULL;
 	}
-
-	guard(spinlock)(&files_lock);
-	file = find_file(range->key);
-	if (!file || !refcount_inc_not_zero(&file->ref))
-		return;
-	if (inode)
-		drop_stale(file, inode);
-	if (rcu_access_pointer(file->table)) {
-		range->file = file;
-		range->count = file->count;
-	} else {
-		put_locked(file);
-	}
-}
-
-/* The file that is known by @key, with a reference. It is made if there is none. */
-static struct unwind_file *get_file_by(const void *key, const struct inode *inode)
-{
-	struct unwind_file *file, *new;
-
-	new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN);
-	if (!new)
-		return ERR_PTR(-ENOMEM);
-	new->key = key;
-	if (inode) {
-		new->dev = inode->i_sb->s_dev;
-		new->ino = inode->i_ino;
-	}
-	INIT_LIST_HEAD(&new->attached);
-	refcount_set(&new->ref, 1);
 
 	guard(spinlock)(&files_lock);
 	file = find_file(key);
-	if (file && refcount_inc_not_zero(&file->ref)) {
-		kfree(new);
-		if (inode)
-			drop_stale(file, inode);
+	if (!file)
+		return NULL;
+	refcount_inc(&file->ref);
+	if (inode)
+		drop_stale(file, inode);
+	if (rcu_access_pointer(file->first))
 		return file;
+	put_locked(file);
+	return NULL;
+}
+
+static void add_file(struct unwind_file *file, const void *key, const struct inode *inode)
+{
+	lockdep_assert_held(&files_lock);
+
+	file->key = key;
+	if (inode) {
+		file->dev = inode->i_sb->s_dev;
+		file->ino = inode->i_ino;
 	}
-	if (nr_files >= MAX_FILES) {
-		kfree(new);
-		return ERR_PTR(-ENOSPC);
-	}
-	hash_add_rcu(files, &new->hash, (unsigned long)key);
+	INIT_LIST_HEAD(&file->attached);
+	refcount_set(&file->ref, 1);
+	hash_add_rcu(files, &file->hash, (unsigned long)key);
 	nr_files++;
-	return new;
 }
 
 /**
  * unwind_file_attach - Use a table for a file
  * @key:	What the file is known by
  * @inode:	Inode that cannot be destroyed now; NULL if it is the vDSO
- * @attach:	The attachment, with table, owner, size and time
- * @of_table:	List of the table's attachments
+ * @attach:	The attachment, with table, size and time
  *
  * Context: Process context with the device open, may sleep.
- * Return: 0; -EEXIST if @attach->owner has attached a table to it before; -ENOMEM; -ENOSPC
+ * Return: 0; -EEXIST if the table's owner has attached one to it before; -ENOMEM; -ENOSPC
  *	   if MAX_FILES have tables.
  */
 int unwind_file_attach(const void *key, const struct inode *inode,
-		       struct unwind_attach *attach, struct list_head *of_table)
+		       struct unwind_attach *attach)
 {
+	struct unwind_file *new __free(kfree) =
+		kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN);
+	struct unwind_table *table = attach->table;
 	struct unwind_attach *other;
 	struct unwind_file *file;
 
-	file = get_file_by(key, inode);
-	if (IS_ERR(file))
-		return PTR_ERR(file);
+	if (!new)
+		return -ENOMEM;
 
 	guard(spinlock)(&files_lock);
+	file = find_file(key);
+	if (file) {
+		refcount_inc(&file->ref);
+		if (inode)
+			drop_stale(file, inode);
+	} else if (nr_files < MAX_FILES) {
+		file = no_free_ptr(new);
+		add_file(file, key, inode);
+	} else {
+		return -ENOSPC;
+	}
 	list_for_each_entry(other, &file->attached, of_file) {
-		if (other->owner == attach->owner) {
+		if (other->table->owner == table->owner) {
 			put_locked(file);
 			return -EEXIST;
 		}
@@ -293,11 +294,10 @@ int unwind_file_attach(const void *key, const struct inode *inode,
 
 	attach->file = file;
 	list_add_tail(&attach->of_file, &file->attached);
-	list_add_tail(&attach->of_table, of_table);
-	atomic_inc(&attach->owner->attached);
+	list_add_tail(&attach->of_table, &table->attached);
+	atomic_inc(table->owner);
 	use_first(file);
-	trace_unwind_table_file(attach->table->serial, file->dev, file->ino,
-				"attached");
+	trace_unwind_table_file(table->serial, file->dev, file->ino, "attached");
 	return 0;
 }
 
@@ -313,22 +313,26 @@ void unwind_table_note_use(struct unwind_table *table)
 	trace_unwind_table(table->serial, table->nr_rows, table->size, "used");
 }
 
-/**
- * unwind_files_detach_some - Take back what a table was attached to
- * @of_table:	List of its attachments
- *
- * Return: false when none is left. From then on no new lookup finds the table, and
- *	   it can be freed after a grace period.
- */
-bool unwind_files_detach_some(struct list_head *of_table)
+static bool detach_one(struct unwind_table *table)
 {
-	unsigned int i;
-
 	guard(spinlock)(&files_lock);
-	for (i = 0; i < DETACH_BATCH && !list_empty(of_table); i++)
-		detach(list_first_entry(of_table, struct unwind_attach,
-					of_table));
-	return !list_empty(of_table);
+	if (list_empty(&table->attached))
+		return false;
+	detach(list_first_entry(&table->attached, struct unwind_attach, of_table));
+	return true;
+}
+
+/**
+ * unwind_table_detach - Take back what a table was attached to
+ * @table:	Table. Afterwards no new lookup finds it, and it can be freed after a
+ *		grace period
+ *
+ * Context: May sleep.
+ */
+void unwind_table_detach(struct unwind_table *table)
+{
+	while (detach_one(table))
+		cond_resched();
 }
 
 /**
@@ -341,8 +345,10 @@ void unwind_files_open(void)
 	guard(mutex)(&open_lock);
 
 	/* No file is made before inodes that go are noticed. */
-	if (!nr_open++)
+	if (!nr_open++) {
 		static_branch_enable(&unwind_files_key);
+		static_branch_inc(&unwind_in_place_key);
+	}
 }
 
 /**
@@ -363,6 +369,7 @@ void unwind_files_close(void)
 
 	if (--nr_open)
 		return;
+	static_branch_dec(&unwind_in_place_key);
 	for (bucket = 0; bucket < HASH_SIZE(files); bucket++) {
 		scoped_guard(spinlock, &files_lock) {
 			hlist_for_each_entry_safe(file, next, &files[bucket], hash)
@@ -371,36 +378,4 @@ void unwind_files_close(void)
 		cond_resched();
 	}
 	static_branch_disable(&unwind_files_key);
-}
-
-/**
- * unwind_files_count_walk - Count a walk
- * @state:	Its result
- */
-void unwind_files_count_walk(const struct unwind_user_state *state)
-{
-	this_cpu_inc(file_counts.walks);
-	if (state->status == UNWIND_USER_END)
-		this_cpu_inc(file_counts.complete);
-	this_cpu_add(file_counts.frames, state->frames[UNWIND_USER_TYPE_FILE]);
-	this_cpu_add(file_counts.fp_frames, state->frames[UNWIND_USER_TYPE_FP]);
-}
-
-/**
- * unwind_files_counts - What all walks did while the device was open
- * @counts:	Since the kernel was booted
- */
-void unwind_files_counts(struct unwind_file_counts *counts)
-{
-	unsigned int cpu;
-
-	*counts = (struct unwind_file_counts) { };
-	for_each_possible_cpu(cpu) {
-		const struct unwind_file_counts *one = per_cpu_ptr(&file_counts, cpu);
-
-		counts->walks += READ_ONCE(one->walks);
-		counts->complete += READ_ONCE(one->complete);
-		counts->frames += READ_ONCE(one->frames);
-		counts->fp_frames += READ_ONCE(one->fp_frames);
-	}
 }

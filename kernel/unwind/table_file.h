@@ -14,8 +14,6 @@
  *			one applies
  */
 
-#include <linux/atomic.h>
-#include <linux/errno.h>
 #include <linux/jump_label.h>
 #include <linux/list.h>
 #include <linux/mm.h>
@@ -23,18 +21,17 @@
 #include <linux/refcount.h>
 #include <linux/time64.h>
 #include <linux/types.h>
-#include <linux/unwind_rule.h>
 #include <linux/unwind_user_types.h>
 
-#include "code.h"
 #include "table.h"
 
 struct inode;
+struct unwind_identity;
 
 /**
  * struct unwind_file - Something that tables can be attached to
- * @table:	The one that applies, or NULL. Read under RCU
- * @count:	Changes after @table does
+ * @first:	What applies, or NULL. Read under RCU
+ * @count:	Changes after @first does
  * @key:	What it is found by: an inode, or the image of a vDSO. NULL after the inode
  *		has gone
  * @dev:	Device of the inode, for the trace
@@ -47,7 +44,7 @@ struct inode;
  * @count, @key, @hash and @attached are protected by the lock of table_file.c.
  */
 struct unwind_file {
-	struct unwind_table __rcu	*table;
+	struct unwind_attach __rcu	*first;
 	unsigned int			count;
 	const void			*key;
 	dev_t				dev;
@@ -59,22 +56,14 @@ struct unwind_file {
 };
 
 /**
- * struct unwind_owner - Somebody who attaches tables
- * @attached:	How many attachments there are
- */
-struct unwind_owner {
-	atomic_t	attached;
-};
-
-/**
  * struct unwind_attach - A table and a file that it is for
  * @table:	The table
  * @file:	The file, which knows its attachments when it goes
  * @of_file:	In unwind_file::attached
- * @of_table:	In the list of whoever made the table
+ * @of_table:	In unwind_table::attached
  * @size:	Of the inode, when the table was attached
  * @mtime:	Its time of modification
- * @owner:	The descriptor that attached it
+ * @rcu:	To free it
  */
 struct unwind_attach {
 	struct unwind_table	*table;
@@ -83,21 +72,7 @@ struct unwind_attach {
 	struct list_head	of_table;
 	loff_t			size;
 	struct timespec64	mtime;
-	struct unwind_owner	*owner;
-};
-
-/**
- * struct unwind_file_counts - What walks did while the device was open
- * @walks:	How many there were of 64-bit code
- * @complete:	Those that reached the outermost frame
- * @frames:	Callers that were found by tables for files
- * @fp_frames:	Callers that were found by frame pointer, as there was no table
- */
-struct unwind_file_counts {
-	u64	walks;
-	u64	complete;
-	u64	frames;
-	u64	fp_frames;
+	struct rcu_head		rcu;
 };
 
 /*
@@ -110,14 +85,13 @@ static inline bool unwind_vma_may_differ(const struct vm_area_struct *vma)
 	return (READ_ONCE(vma->vm_flags) & (VM_WRITE | VM_SHARED)) == VM_WRITE;
 }
 
-#ifdef CONFIG_UNWIND_USER_TABLE
-
-/* Does anybody have the device open? */
 DECLARE_STATIC_KEY_FALSE(unwind_files_key);
 
+/* Does anybody have the device open? What is behind this needs no stubs. */
 static inline bool unwind_files_used(void)
 {
-	return static_branch_unlikely(&unwind_files_key);
+	return IS_ENABLED(CONFIG_UNWIND_USER_TABLE) &&
+	       static_branch_unlikely(&unwind_files_key);
 }
 
 /* Changes after a file without table has got one */
@@ -145,60 +119,31 @@ void unwind_files_open(void);
 void unwind_files_close(void);
 
 bool unwind_file_has_table(const void *key);
-void unwind_file_note(struct unwind_range *range, const struct inode *inode);
-void unwind_file_put(struct unwind_file *file);
+struct unwind_table *unwind_file_find_table(const void *key,
+					    const struct unwind_identity *identity);
+struct unwind_file *unwind_file_get(const void *key, const struct inode *inode);
 int unwind_file_attach(const void *key, const struct inode *inode,
-		       struct unwind_attach *attach, struct list_head *of_table);
-bool unwind_files_detach_some(struct list_head *of_table);
+		       struct unwind_attach *attach);
+void unwind_table_detach(struct unwind_table *table);
 void unwind_table_note_use(struct unwind_table *table);
 
 void unwind_files_count_walk(const struct unwind_user_state *state);
-void unwind_files_counts(struct unwind_file_counts *counts);
 
 /* The table that applies. In an RCU reader, which keeps it */
 static inline struct unwind_table *unwind_file_table(const struct unwind_file *file)
 {
-	return rcu_dereference(file->table);
+	struct unwind_attach *first;
+
+	if (!IS_ENABLED(CONFIG_UNWIND_USER_TABLE))
+		return NULL;
+	first = rcu_dereference(file->first);
+	return first ? first->table : NULL;
 }
 
-#else /* !CONFIG_UNWIND_USER_TABLE */
-
-static inline bool unwind_files_used(void)
-{
-	return false;
-}
-
-static inline unsigned int unwind_files_added(void)
-{
-	return 0;
-}
-
-static inline unsigned int unwind_file_count(const struct unwind_file *file)
-{
-	return 0;
-}
-
-static inline bool unwind_file_is_dead(const struct unwind_file *file)
-{
-	return true;
-}
-
-static inline bool unwind_file_has_table(const void *key)
-{
-	return false;
-}
-
-static inline struct unwind_table *unwind_file_table(const struct unwind_file *file)
-{
-	return NULL;
-}
-
-static inline void unwind_file_note(struct unwind_range *range,
-				    const struct inode *inode) { }
+#ifdef CONFIG_UNWIND_USER_TABLE
+void unwind_file_put(struct unwind_file *file);
+#else
 static inline void unwind_file_put(struct unwind_file *file) { }
-static inline void unwind_table_note_use(struct unwind_table *table) { }
-static inline void
-unwind_files_count_walk(const struct unwind_user_state *state) { }
+#endif
 
-#endif /* CONFIG_UNWIND_USER_TABLE */
 #endif /* _KERNEL_UNWIND_TABLE_FILE_H */

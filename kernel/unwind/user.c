@@ -42,7 +42,9 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
+#include <linux/sysctl.h>
 #include <linux/uaccess.h>
+#include <linux/unwind_deferred.h>
 #include <linux/unwind_rule.h>
 #include <linux/unwind_user.h>
 #include <linux/uprobes.h>
@@ -50,7 +52,6 @@
 #include <asm/unwind_user.h>
 
 #include "code.h"
-#include "table_file.h"
 
 #define CREATE_TRACE_POINTS
 #include <trace/events/unwind.h>
@@ -117,31 +118,36 @@ unwind_user_stack(const struct unwind_user_state *state, unsigned long addr,
 	return mask_user_address((const void __user *)addr);
 }
 
+static bool unwind_user_is_mapped(unsigned long addr)
+{
+	MA_STATE(mas, &current->mm->mm_mt, addr, addr);
+
+	guard(rcu)();
+	return mas_walk(&mas);
+}
+
 /*
  * Does the kernel itself supply the page at @addr? With userfaultfd and with FUSE a
  * process does, and may take for ever. A task that serves such a page, or a file system,
  * might wait for itself. While this mapping is being changed the answer is no, since its
  * lock may be held for long. The page fault that follows takes the mmap lock all the
- * same, and waits for whoever changes another mapping. Returns 0 if so, -EAGAIN if not,
- * and -EFAULT if nothing is mapped there.
+ * same, and waits for whoever changes another mapping. Returns 0 if so, -EREMOTE if a
+ * process does, -EAGAIN if it cannot be waited for, and -EFAULT if nothing is mapped there.
  */
 static int unwind_user_kernel_supplies(unsigned long addr)
 {
-	MA_STATE(mas, &current->mm->mm_mt, addr, addr);
 	struct vm_area_struct *vma;
 	int ret = 0;
 
 	if (current->flags & PF_LOCAL_THROTTLE)
 		return -EAGAIN;
 	vma = lock_vma_under_rcu(current->mm, addr);
-	if (!vma) {
-		guard(rcu)();
-		return mas_walk(&mas) ? -EAGAIN : -EFAULT;
-	}
+	if (!vma)
+		return unwind_user_is_mapped(addr) ? -EAGAIN : -EFAULT;
 	if (vma->vm_flags & (VM_UFFD_MISSING | VM_UFFD_MINOR) ||
 	    (vma->vm_file &&
 	     file_inode(vma->vm_file)->i_sb->s_magic == FUSE_SUPER_MAGIC))
-		ret = -EAGAIN;
+		ret = -EREMOTE;
 	vma_end_read(vma);
 	return ret;
 }
@@ -156,20 +162,22 @@ static int unwind_user_kernel_supplies(unsigned long addr)
  * registered with userfaultfd after the look, the walk can be held up like any other
  * access; a fatal signal ends that.
  *
- * Context: Process context. May sleep.
- * Return: 0 if it is worth while to read again; -EAGAIN if that may be so later; -EFAULT
- *	   if the memory cannot be read.
+ * Context: Process context. May sleep, unless page faults are disabled: then any.
+ * Return: 0 if it is worth while to read again; -EAGAIN if that may be so later; -EREMOTE
+ *	   if the memory is up to another process; -EFAULT if it cannot be read.
  */
 int unwind_user_fault_in(unsigned long addr, unsigned int len)
 {
 	unsigned long last = addr + len - 1;
 	int err;
 
+	if (pagefault_disabled())
+		return unwind_user_is_mapped(addr) ? -EAGAIN : -EFAULT;
 	for (;;) {
 		err = unwind_user_kernel_supplies(addr);
 		if (err)
 			return err;
-		if (pagefault_disabled() || task_sigpending(current))
+		if (task_sigpending(current))
 			return -EAGAIN;
 		if (fault_in_readable((const char __user *)addr, 1))
 			return -EFAULT;
@@ -185,8 +193,8 @@ int unwind_user_fault_in(unsigned long addr, unsigned int len)
  * @from:	Address of user memory
  * @len:	Bytes
  *
- * Context: Process context. May sleep, see unwind_user_fault_in().
- * Return: 0, -EAGAIN or -EFAULT, as unwind_user_fault_in().
+ * Context: As unwind_user_fault_in().
+ * Return: 0, or an error of unwind_user_fault_in().
  */
 int unwind_user_read(void *to, unsigned long from, unsigned int len)
 {
@@ -223,7 +231,7 @@ unwind_user_reg(const struct unwind_user_state *state,
 	else if (reg == UNWIND_REG_FP)
 		*val = frame->fp;
 	else if (state->topmost && !state->signals)
-		*val = arch_unwind_user_reg(task_pt_regs(current), reg);
+		*val = arch_unwind_user_reg(state->regs, reg);
 	else
 		return false;
 	return true;
@@ -273,7 +281,7 @@ static __always_inline bool
 unwind_user_is_new_thread(const struct unwind_user_state *state)
 {
 	return state->topmost && !state->signals &&
-	       !regs_return_value(task_pt_regs(current));
+	       !regs_return_value((struct pt_regs *)state->regs);
 }
 
 /* Is @ip nothing but an address of the program? */
@@ -301,13 +309,14 @@ unwind_user_bad_cfa(const struct unwind_user_frame *frame, u64 word)
  * In a window: move a frame to its caller, by @rule or, if that is NULL, by @word.
  *
  * The SP moves up with each step, so a loop in the stack ends the walk. Only rules that
- * load the CFA from memory may lead to a lower stack, a few times in a walk. What is read
- * has to be above the SP as well. Where code was interrupted (@exact), this holds for the
- * return address only: the FP may have been popped already.
+ * take the CFA from memory, or from a register other than SP and FP, may lead to a lower
+ * stack, a few times in a walk. What is read has to be above the SP as well. Where code
+ * was interrupted (@exact), this holds for the return address only: the FP may have been
+ * popped already.
  *
- * The frame changes only if UNWIND_USER_FOUND is returned. If @slow, unwind_user_check_ip()
- * has to follow; else UNWIND_USER_SLOW says that it is needed. @slot gets the address at
- * which the IP was found, 0 if it was in a register; or, of what is absent.
+ * The frame changes only if UNWIND_USER_FOUND is returned. If @slow, its IP has to be
+ * checked; else UNWIND_USER_SLOW says that it is nothing ordinary. @slot gets the address
+ * at which the IP was found, 0 if it was in a register; or, of what is absent.
  */
 static __always_inline enum unwind_user_status
 unwind_user_apply(const struct unwind_user_state *state,
@@ -333,7 +342,9 @@ unwind_user_apply(const struct unwind_user_state *state,
 		/* Nothing that is read below would show that it is wrong. */
 		if (!cfa)
 			return UNWIND_USER_CORRUPT;
-		may_go_down = rule->cfa.where == UNWIND_REG_DEREF &&
+		may_go_down = (rule->cfa.where == UNWIND_REG_DEREF ||
+			       (rule->cfa.reg != UNWIND_REG_SP &&
+				rule->cfa.reg != UNWIND_REG_FP)) &&
 			      state->signals < UNWIND_USER_MAX_SIGNALS;
 		/* The frame may be empty if the return address is in a register. */
 		if (exact && rule->ra.where == UNWIND_REG)
@@ -389,28 +400,6 @@ unwind_user_apply(const struct unwind_user_state *state,
 	return UNWIND_USER_FOUND;
 }
 
-/*
- * The closer look at the IP of a caller and the slot that it was in. Returns the IP that
- * counts, or 0 with the reason.
- */
-static unsigned long
-unwind_user_check_ip(const struct unwind_user_state *state, unsigned long ip,
-		     unsigned long slot, enum unwind_user_status *status)
-{
-	*status = UNWIND_USER_NO_FRAME;
-	if (!ip)
-		return 0;
-
-	if (ip == state->uretprobe)
-		ip = uprobe_orig_ret_addr(slot);
-	*status = UNWIND_USER_CORRUPT;
-	if (!unwind_user_ip_valid(state, ip))
-		return 0;
-
-	*status = UNWIND_USER_FOUND;
-	return ip;
-}
-
 /* Move the state to the caller of its frame by any rule, which @type had. */
 static noinline enum unwind_user_status
 unwind_user_step(struct unwind_user_state *state,
@@ -422,6 +411,7 @@ unwind_user_step(struct unwind_user_state *state,
 	enum unwind_user_status status;
 	unsigned int faults = 0;
 	unsigned long slot;
+	int err;
 
 	for (;;) {
 		pagefault_disable();
@@ -434,14 +424,19 @@ unwind_user_step(struct unwind_user_state *state,
 			break;
 		/* Of CFA, return address and FP, each may be in another page. */
 		slot = unwind_user_linear(state->sp_base, slot, word_size);
-		if (++faults > 3 || unwind_user_fault_in(slot, word_size))
-			return UNWIND_USER_FAULT;
+		err = ++faults > 3 ? -EAGAIN : unwind_user_fault_in(slot, word_size);
+		if (err)
+			return err == -EREMOTE ? UNWIND_USER_REMOTE : UNWIND_USER_FAULT;
 	}
 
-	if (status == UNWIND_USER_FOUND)
-		frame.ip = unwind_user_check_ip(state, frame.ip, slot, &status);
 	if (status != UNWIND_USER_FOUND)
 		return status;
+	if (!frame.ip)
+		return UNWIND_USER_NO_FRAME;
+	if (frame.ip == state->uretprobe)
+		frame.ip = uprobe_orig_ret_addr(slot);
+	if (!unwind_user_ip_valid(state, frame.ip))
+		return UNWIND_USER_CORRUPT;
 
 	/* What a signal frame leads to was interrupted, not called. */
 	state->topmost = long_rule && rule->signal;
@@ -570,45 +565,17 @@ unwind_user_at_hand(const struct unwind_code *code, unsigned long pc, u64 *word)
 	return true;
 }
 
-/*
- * No page fault is taken in a window: so it is an RCU reader, which keeps the table
- * at hand. How long it takes is bounded by its frames.
- */
-static noinline void unwind_user_window_begin(struct unwind_code *code)
-	__acquires(RCU)
-{
-	rcu_read_lock();
-	pagefault_disable();
-	/* A table may be gone, and anonymous memory needs a closer look. */
-	if (code->table || code->anon)
-		code->len = 0;
-}
-
-static noinline void unwind_user_window_end(void)
-	__releases(RCU)
-{
-	pagefault_enable();
-	rcu_read_unlock();
-}
-
 /* In a window: have the code around an address at hand. */
 static __always_inline bool
 unwind_user_find_code(struct unwind_code *code, const struct unwind_user_frame *frame)
 {
-	unsigned long start = code->last_start, len = code->last_len;
+	struct unwind_range *range = unwind_code_range(code, frame->ip - 1);
 	bool found;
 
-	/* Programs and their libraries often take turns. */
-	if (code->fixed && frame->ip - 1 - start < len) {
-		code->last_start = code->start;
-		code->last_len = code->len;
-		code->start = start;
-		code->len = len;
+	if (unwind_code_find_plain(code, range))
 		return true;
-	}
-
 	user_access_end();
-	found = unwind_code_find(code, frame->ip - 1) && !code->anon;
+	found = unwind_code_find(code, range, frame->ip - 1) && !code->anon;
 	masked_user_access_begin((const void __user *)frame->sp);
 	return found;
 }
@@ -634,7 +601,16 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 	unsigned long pc, slot;
 	u64 word;
 
-	unwind_user_window_begin(code);
+	/*
+	 * No page fault is taken: so this is an RCU reader, which keeps the table at
+	 * hand. How long it takes is bounded by its frames.
+	 */
+	rcu_read_lock();
+	unwind_code_enter(code);
+	pagefault_disable();
+	/* Anonymous memory needs a closer look. */
+	if (code->anon)
+		code->len = 0;
 	masked_user_access_begin((const void __user *)frame.sp);
 
 	if (first) {
@@ -671,7 +647,8 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 	}
 out:
 	user_access_end();
-	unwind_user_window_end();
+	pagefault_enable();
+	rcu_read_unlock();
 
 	state->ip = frame.ip;
 	state->sp = frame.sp;
@@ -776,10 +753,10 @@ static void unwind_user_init_special(struct unwind_user_state *state)
 	state->special_len = max - min;
 }
 
-/* Set the state to where current left user space. */
+/* Set the state to where current left user space, with @state->regs. */
 static int unwind_user_start(struct unwind_user_state *state)
 {
-	struct pt_regs *regs = task_pt_regs(current);
+	struct pt_regs *regs = (struct pt_regs *)state->regs;
 
 	if (!is_user_task(current) || !user_mode(regs))
 		return -EINVAL;
@@ -835,6 +812,51 @@ static noinline bool unwind_user_at_entry(unsigned long ip)
 	return false;
 }
 
+/* Walk the stack from where @state is. */
+static __always_inline void unwind_user_walk(struct unwind_user_state *state,
+					     struct unwind_stacktrace *trace,
+					     unsigned int max_entries)
+{
+	enum unwind_user_status status;
+	unsigned int nr = 0;
+
+	/* The kernel does not show up in a trace, but a vsyscall's caller does. */
+	if (likely(unwind_user_ip_valid(state, state->ip)) && max_entries)
+		trace->entries[nr++] = state->ip;
+
+	while (state->status <= UNWIND_USER_NO_RULE && nr < max_entries) {
+		if (unwind_user_maybe_sigreturn(state)) {
+			status = unwind_user_next_signal(state);
+			if (status == UNWIND_USER_FOUND)
+				trace->entries[nr++] = state->ip;
+			if (status != UNWIND_USER_NO_RULE) {
+				state->status = status;
+				continue;
+			}
+		}
+		nr += unwind_user_run(state, &trace->entries[nr],
+				      max_entries - nr);
+	}
+
+	/* There was no room for what may come. */
+	if (state->status == UNWIND_USER_NO_RULE)
+		state->status = UNWIND_USER_FOUND;
+	if (state->status == UNWIND_USER_NO_FRAME && unwind_user_at_entry(state->ip))
+		state->status = UNWIND_USER_END;
+
+	/*
+	 * Callers are in code. What is in none was found by a register that held something
+	 * else than a frame pointer; or else somebody has made it none for the moment,
+	 * which looks the same.
+	 */
+	if (state->status == UNWIND_USER_NO_CODE && !state->topmost)
+		nr--;
+	trace->nr = nr;
+	trace->end = state->status;
+	if (unwind_files_used() && state->word_size == sizeof(u64))
+		unwind_files_count_walk(state);
+}
+
 /**
  * unwind_user - Walk the user space stack of the current task
  * @trace:		Where to put the addresses; @trace->entries is the
@@ -859,54 +881,89 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	/* Set up field by field, as this runs in each sampled entry. */
 	struct unwind_code code __uninitialized;
 	struct unwind_user_state state __uninitialized;
-	enum unwind_user_status status;
-	unsigned int nr = 0;
 	int ret;
 
 	might_fault();
 
 	trace->nr = 0;
 	trace->end = UNWIND_USER_REFUSED;
+	state.regs = task_pt_regs(current);
+	state.in_place = false;
 	ret = unwind_user_start(&state);
 	if (ret)
 		return ret;
 
 	state.code = &code;
-	unwind_code_begin(&code);
-
-	/* The kernel does not show up in a trace, but a vsyscall's caller does. */
-	if (likely(unwind_user_ip_valid(&state, state.ip)) && max_entries)
-		trace->entries[nr++] = state.ip;
-
-	while (state.status <= UNWIND_USER_NO_RULE && nr < max_entries) {
-		if (unwind_user_maybe_sigreturn(&state)) {
-			status = unwind_user_next_signal(&state);
-			if (status == UNWIND_USER_FOUND)
-				trace->entries[nr++] = state.ip;
-			if (status != UNWIND_USER_NO_RULE) {
-				state.status = status;
-				continue;
-			}
-		}
-		nr += unwind_user_run(&state, &trace->entries[nr],
-				      max_entries - nr);
-	}
-
-	/* There was no room for what may come. */
-	if (state.status == UNWIND_USER_NO_RULE)
-		state.status = UNWIND_USER_FOUND;
-	if (state.status == UNWIND_USER_NO_FRAME && unwind_user_at_entry(state.ip))
-		state.status = UNWIND_USER_END;
+	unwind_code_begin(&code, false);
+	unwind_user_walk(&state, trace, max_entries);
+	unwind_code_end(&code);
 
 	/* A fatal signal ends page faults: blame that, not the stack. */
 	if (state.status == UNWIND_USER_FAULT && fatal_signal_pending(current))
 		state.status = UNWIND_USER_KILLED;
-
-	unwind_code_end(&code);
-	if (unwind_files_used() && state.word_size == sizeof(u64))
-		unwind_files_count_walk(&state);
-	trace_unwind_user_done(&state, nr);
-	trace->nr = nr;
 	trace->end = state.status;
+
+	trace_unwind_user_done(&state, trace->nr);
 	return 0;
 }
+
+/* On as long as there are tables, of which walks in place may make use */
+DEFINE_STATIC_KEY_FALSE(unwind_in_place_key);
+
+/* kernel.unwind_in_place */
+bool sysctl_unwind_in_place = true;
+
+/**
+ * unwind_user_in_place - Walk the user space stack of the current task at once
+ * @trace:		As for unwind_user()
+ * @max_entries:	Most addresses to store
+ * @regs:		User registers at the event
+ *
+ * As unwind_user(), but what is not present is not waited for: the walk ends there. If it
+ * ends since nothing was known of the code, the task takes a look at that on its way back
+ * to user space.
+ *
+ * Context: Any context, NMI included. Takes no locks, and allocates nothing.
+ */
+void unwind_user_in_place(struct unwind_stacktrace *trace, unsigned int max_entries,
+			  const struct pt_regs *regs)
+{
+	struct unwind_code code __uninitialized;
+	struct unwind_user_state state __uninitialized;
+
+	trace->nr = 0;
+	trace->end = UNWIND_USER_REFUSED;
+	if (!nmi_uaccess_okay() || unwind_regs_changing())
+		return;
+
+	/* What is found stays until the end of the walk, without references. */
+	guard(rcu)();
+	pagefault_disable();
+	state.regs = regs;
+	state.in_place = true;
+	if (!unwind_user_start(&state)) {
+		state.code = &code;
+		unwind_code_begin(&code, true);
+		unwind_user_walk(&state, trace, max_entries);
+		if (code.missing && unwind_code_miss(&code))
+			unwind_deferred_look();
+	}
+	pagefault_enable();
+}
+
+static struct ctl_table unwind_user_sysctls[] = {
+	{
+		.procname	= "unwind_in_place",
+		.data		= &sysctl_unwind_in_place,
+		.maxlen		= sizeof(sysctl_unwind_in_place),
+		.mode		= 0644,
+		.proc_handler	= proc_dobool,
+	},
+};
+
+static int __init unwind_user_sysctl_init(void)
+{
+	register_sysctl_init("kernel", unwind_user_sysctls);
+	return 0;
+}
+late_initcall(unwind_user_sysctl_init);

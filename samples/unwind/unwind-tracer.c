@@ -21,13 +21,7 @@ static int pid;
 module_param(pid, int, 0444);
 MODULE_PARM_DESC(pid, "Process to trace");
 
-/*
- * The task itself, on its way back to user space, in process context. Once for
- * all calls that got this cookie.
- */
-static void tracer_callback(struct unwind_work *work,
-			    const struct unwind_stacktrace *trace,
-			    u64 cookie, u64 timestamp)
+static void tracer_print(u64 cookie, const struct unwind_stacktrace *trace)
 {
 	unsigned int i;
 
@@ -37,20 +31,42 @@ static void tracer_callback(struct unwind_work *work,
 		pr_info("  %lx\n", trace->entries[i]);
 }
 
+/*
+ * The task itself, on its way back to user space, in process context. Once for
+ * all calls that got this cookie.
+ */
+static void tracer_callback(struct unwind_work *work,
+			    const struct unwind_stacktrace *trace,
+			    u64 cookie, u64 timestamp)
+{
+	tracer_print(cookie, trace);
+}
+
 static struct unwind_work tracer_work;
 
 /* May be an NMI, or hold any lock: only ask. */
 static int __kprobes tracer_hit(struct kprobe *kp, struct pt_regs *regs)
 {
+	struct unwind_stacktrace trace;
 	u64 cookie;
 
 	if (current->tgid != pid)
 		return 0;
 
-	if (unwind_deferred_request(&tracer_work, &cookie) < 0)
-		pr_info("call by %d, no stack\n", current->pid);
-	else
+	switch (unwind_deferred_request(&tracer_work, &cookie)) {
+	case 0:
+	case UNWIND_ALREADY_PENDING:
 		pr_info("call by %d, stack %llx\n", current->pid, cookie);
+		break;
+	case UNWIND_ALREADY_EXECUTED:
+		pr_info("call by %d, stack is known\n", current->pid);
+		/* Empty after an error, as it was for the callback. */
+		unwind_deferred_cached(&trace);
+		tracer_print(cookie, &trace);
+		break;
+	default:
+		pr_info("call by %d, no stack\n", current->pid);
+	}
 
 	return 0;
 }

@@ -9,16 +9,26 @@
  * another library than its caller. A chain that is walked again and again is warm.
  * For a cold one, each frame of each walk is at another call site, and the rules
  * that the kernel has cached are made worthless before. At last, mappings elsewhere are
- * changed before each walk of a warm one.
+ * changed before each walk of a warm one; and of tables for files, before each walk another
+ * process attaches a table to files of its own, which then go with it.
  *
  * sframe VERSION... prints for each version of the SFrame format (0: a table for the
  * file, by /dev/unwind_tables), number of functions and number of libraries:
  *
- *	VERSION FUNCTIONS LIBRARIES W1 W100 C1 C100 F100 M100
+ *	VERSION FUNCTIONS LIBRARIES W1 W100 C1 C100 F100 M100 O1 O100
  *
  * instructions of a system call and its unwind, warm and cold, below 1 and 100
  * frames, and below 100 when the libraries are walked for the first time, and after a
- * change of mappings.
+ * change of mappings; and beside other files, 0 if there are no tables for files.
+ *
+ * sframe worst prints what the longest walks at the event take:
+ *
+ *	worst TABLES SFRAME
+ *
+ * with the system call. TABLES is for as many frames as a sample has, each in a file that is
+ * mapped elsewhere than the kernel knows, with as many rows in each block and as long a rule
+ * as there may be; SFRAME is for as many searches as one walk may make, each of as many rows
+ * as one may look at.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -35,6 +45,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
@@ -57,6 +68,11 @@
 #define DEPTH		100
 #define ROUNDS		25
 
+/* Of the longest walks: frames of a sample, searches of SFrame tables, rows of a search */
+#define WORST_FRAMES	127
+#define WORST_SEARCHES	32
+#define WORST_ROWS	2048
+
 /* Where the libraries are: the same each time, since caches go by addresses. */
 #define LIBRARIES	0x100000000000UL
 #define MAX_LIBRARIES	300
@@ -78,7 +94,7 @@ struct shape {
 	u32	rows_len;
 	u32	num_rows;
 	/* For a table for the file; a rule is an index in rules */
-	struct unwind_table_row table_rows[8];
+	struct unwind_table_row table_rows[FUNC_LEN];
 	u32	num_table_rows;
 };
 
@@ -104,9 +120,14 @@ static u8 *file_mem;
 static u64 file_len;
 static u64 text_off;
 
-static struct link chain[DEPTH];
+static struct link chain[WORST_FRAMES];
 static u64 chain_start;
-static u64 returns[DEPTH];
+static u64 returns[WORST_FRAMES];
+/* How far behind LIBRARIES they are */
+static u64 moved;
+
+/* Have walks take as long as they can */
+static bool worst;
 
 static int event;
 static struct perf_event_mmap_page *ring;
@@ -134,12 +155,30 @@ static void add_row(struct shape *shape, u32 offset, int cfa, bool saved, int fp
 	if (saved)
 		rule.fp = (struct unwind_table_loc) {
 			.off = fp, .where = UNWIND_TABLE_CFA_DEREF };
+	/* It says the same, and does not fit into a word. */
+	if (worst)
+		rule.ra = (struct unwind_table_loc) {
+			.off = cfa - 8, .where = UNWIND_TABLE_REG_DEREF, .reg = 7 };
 	for (i = 0; i < nr_rules && memcmp(&rules[i], &rule, sizeof(rule)); i++)
 		;
 	if (i == nr_rules)
 		rules[nr_rules++] = rule;
 	shape->table_rows[shape->num_table_rows++] =
 		(struct unwind_table_row) { offset, i };
+}
+
+/* A row for each byte of @shape, without another rule for any of them */
+static void repeat_rows(struct shape *shape)
+{
+	struct unwind_table_row *rows = shape->table_rows;
+	u32 row = shape->num_table_rows - 1, offset;
+
+	for (offset = FUNC_LEN; offset--;) {
+		rows[offset] = (struct unwind_table_row) { offset, rows[row].rule };
+		if (row && rows[row].offset == offset)
+			row--;
+	}
+	shape->num_table_rows = FUNC_LEN;
 }
 
 /*
@@ -172,6 +211,9 @@ static void make_shape(struct shape *shape, unsigned int pushes)
 					   16 + 8 * i, fp);
 		add_row(shape, i + 1, 16 + 8 * i, i >= saved, fp);
 	}
+	/* A search passes all rows up to the one that it is for. */
+	for (i = 2 * pushes + 1; worst && i < WORST_ROWS; i++)
+		sframe_build_saved(&build, pushes, SFRAME_BUILD_SP, 8 + 8 * pushes, fp);
 
 	shape->body = to - shape->code;
 	memcpy(to, "\x48\x83\xc3\x10\xff\x63\xf0", 7);
@@ -194,6 +236,8 @@ static void make_shape(struct shape *shape, unsigned int pushes)
 	}
 	*to++ = 0xc3;
 	shape->len = to - shape->code;
+	if (worst)
+		repeat_rows(shape);
 }
 
 static void make_shapes(void)
@@ -215,6 +259,12 @@ static void make_shapes(void)
 		shapes[i].rows_len = end - off;
 		shapes[i].num_rows = build.funcs[i].num_rows;
 	}
+}
+
+static u64 library_at(unsigned long i)
+{
+	/* There is room to move each of them. */
+	return LIBRARIES + moved + i * (file_len + (worst ? 2 * ROUNDS * PAGE : 0));
 }
 
 static u64 func_off(unsigned long i)
@@ -287,45 +337,57 @@ static void make_headers(u64 table_len)
 /* The table for the file: what is not code of a function is never executed. */
 static void make_file_table(void)
 {
-	u32 nr_pages = (file_len - text_off) / PAGE, nr_rows = 0, *pages;
+	u32 nr_pages = (file_len - text_off) / PAGE, nr_rows = 0, nr_blocks, *blocks;
 	struct unwind_table_make make = { .size = sizeof(make) };
 	struct unwind_table_header *header;
 	struct unwind_table_row *rows;
 	struct unwind_table_run *run;
-	unsigned long i;
-	u32 j;
+	u32 shift = UNWIND_TABLE_MIN_BLOCK_SHIFT, row = 0, j;
+	unsigned long i, *at;
 
 	for (i = 0; i < functions; i++)
 		nr_rows += shapes[i % SHAPES].num_table_rows;
-	make.len = sizeof(*header) + sizeof(*run) + (nr_pages + 1) * sizeof(*pages) +
+	/* Blocks of some eight rows, as the library makes them */
+	while (shift < UNWIND_TABLE_MAX_BLOCK_SHIFT &&
+	       (worst || nr_pages * (PAGE >> shift) * 8 > nr_rows))
+		shift++;
+	nr_blocks = nr_pages * (PAGE >> shift);
+	at = calloc(nr_rows, sizeof(*at));
+	make.len = sizeof(*header) + sizeof(*run) + (nr_blocks + 1) * sizeof(*blocks) +
 		   nr_rows * sizeof(*rows) + nr_rules * sizeof(rules[0]);
 	header = calloc(1, make.len);
-	if (!header)
+	if (!header || !at)
 		err(1, "table of %llu bytes", (unsigned long long)make.len);
 	make.data = (u64)header;
 	*header = (struct unwind_table_header) {
 		.magic = UNWIND_TABLE_MAGIC, .version = UNWIND_TABLE_VERSION,
 		.machine = EM_X86_64, .word_size = 8,
 		.nr_runs = 1,
-		.nr_pages = nr_pages, .nr_rows = nr_rows, .nr_rules = nr_rules };
+		.nr_pages = nr_pages, .nr_rows = nr_rows, .nr_rules = nr_rules,
+		.block_shift = shift };
 	run = (void *)(header + 1);
 	run->page = text_off / PAGE;
 	run->nr_pages = nr_pages;
-	pages = (void *)(run + 1);
-	rows = (void *)(pages + nr_pages + 1);
+	blocks = (void *)(run + 1);
+	rows = (void *)(blocks + nr_blocks + 1);
 	nr_rows = 0;
 	for (i = 0; i < functions; i++) {
 		const struct shape *shape = &shapes[i % SHAPES];
 		u32 start = i * FUNC_LEN % PAGE;
 
-		if (!start)
-			pages[i * FUNC_LEN / PAGE] = nr_rows;
 		for (j = 0; j < shape->num_table_rows; j++) {
+			at[nr_rows] = i * FUNC_LEN + shape->table_rows[j].offset;
 			rows[nr_rows] = shape->table_rows[j];
 			rows[nr_rows++].offset += start;
 		}
 	}
-	pages[nr_pages] = nr_rows;
+	/* The row that applies at the last byte of each block */
+	for (i = 0; i < nr_blocks; i++) {
+		while (row + 1 < nr_rows && at[row + 1] < (i + 1) << shift)
+			row++;
+		blocks[i + 1] = row;
+	}
+	free(at);
 	memcpy(rows + nr_rows, rules, nr_rules * sizeof(rules[0]));
 
 	table = ioctl(tables, UNWIND_TABLE_MAKE, &make);
@@ -338,7 +400,7 @@ static void attach_table(void)
 {
 	struct unwind_table_attach attach = {
 		.size = sizeof(attach), .flags = UNWIND_TABLE_ATTACH_FD,
-		.table = table, .file = file, .address = LIBRARIES + text_off };
+		.table = table, .file = file, .address = library_at(0) + text_off };
 	struct stat st;
 
 	attach.pidfd = syscall(SYS_pidfd_open, getpid(), 0);
@@ -422,7 +484,7 @@ static void map_libraries(void)
 	unsigned long i;
 
 	for (i = 0; i < libraries; i++) {
-		u64 addr = LIBRARIES + i * file_len;
+		u64 addr = library_at(i);
 
 		map_part(addr, text_off, PROT_READ, 0);
 		map_part(addr + text_off, file_len - text_off,
@@ -433,7 +495,7 @@ static void map_libraries(void)
 
 static void unmap_libraries(void)
 {
-	munmap((void *)LIBRARIES, libraries * file_len);
+	munmap((void *)library_at(0), library_at(libraries) - library_at(0));
 }
 
 static u64 function_at(unsigned long nr)
@@ -445,7 +507,7 @@ static u64 function_at(unsigned long nr)
 		memcpy(file_mem + func_off(i), shapes[i % SHAPES].code,
 		       FUNC_LEN);
 	/* In no order: what is known of code is sorted by address. */
-	return LIBRARIES + nr * 37 % libraries * file_len + func_off(i);
+	return library_at(nr * 37 % libraries) + func_off(i);
 }
 
 /* Call site @nr, all of the first SITES * functions are others. */
@@ -524,6 +586,9 @@ static void prepare_flush(void)
 	memcpy(flush_mem, build.mem, len);
 }
 
+/* Walk at the event, instead of on the way to user space */
+static int in_place;
+
 static void open_event(void)
 {
 	struct perf_event_attr attr = {
@@ -535,7 +600,8 @@ static void open_event(void)
 		.exclude_callchain_kernel = 1,
 	};
 
-	*ATTR_BITS(&attr) |= DEFER_CALLCHAIN | DEFER_OUTPUT;
+	if (!in_place)
+		*ATTR_BITS(&attr) |= DEFER_CALLCHAIN | DEFER_OUTPUT;
 	event = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 	if (event < 0)
 		err(1, "perf_event_open");
@@ -552,21 +618,27 @@ static u64 ring_word(u64 at)
 	return *(u64 *)((u8 *)ring + ring->data_offset + at % ring->data_size);
 }
 
-/* There must be one record, with all frames of the chain after the leaf. */
-static void check_record(int depth)
+/*
+ * There must be one record, with all frames of the chain after the leaf, or with as many
+ * addresses as @exact, if that is not 0. In place it is the sample, with a marker in front of
+ * the leaf, where the other has the number.
+ */
+static void check_record(int depth, u64 exact)
 {
-	u64 at, head = ring->data_head;
+	const u32 type = in_place ? PERF_RECORD_SAMPLE : RECORD_DEFERRED;
+	u64 at, nr, head = ring->data_head;
 	unsigned int records = 0;
 	int i;
 
 	for (at = ring->data_tail; at < head; at += ring_word(at) >> 48) {
-		if ((u32)ring_word(at) != RECORD_DEFERRED)
+		if ((u32)ring_word(at) != type)
 			continue;
 		records++;
-		if (ring_word(at + 16) < (u64)depth + 2)
-			errx(1, "%llu of %d frames",
-			     (unsigned long long)ring_word(at + 16), depth + 2);
-		for (i = 0; i < depth; i++) {
+		nr = in_place ? ring_word(at + 8) - 1 : ring_word(at + 16);
+		if (exact ? nr != exact : nr < (u64)depth + 2)
+			errx(1, "%llu of %llu frames", (unsigned long long)nr,
+			     exact ? (unsigned long long)exact : depth + 2ULL);
+		for (i = 0; i < depth && i + 1U < nr; i++) {
 			if (ring_word(at + 32 + 8 * i) != returns[depth - 1 - i])
 				errx(1, "frame %d is %#llx, not %#llx", i + 1,
 				     (unsigned long long)ring_word(at + 32 + 8 * i),
@@ -581,7 +653,7 @@ static void check_record(int depth)
 static u64 sample(int depth)
 {
 	run_chain(chain, chain_start);
-	check_record(depth);
+	check_record(depth, 0);
 	return cost;
 }
 
@@ -593,7 +665,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* What is different from one round to the next */
-enum round { WARM, COLD, CHANGED };
+enum round { WARM, COLD, CHANGED, OTHERS };
 
 static void change_mappings(void)
 {
@@ -603,7 +675,84 @@ static void change_mappings(void)
 		err(1, "mappings");
 }
 
+/* How many files of another process get the table, and go, before each walk */
+#define OTHER_FILES	10
+
+/* Pipes to the other process and back */
+static int others[2][2];
+
+static void come_and_go(void)
+{
+	static const struct timespec long_ago[2] = { { 1000000000, 1 }, { 1000000000, 1 } };
+	static const char path[] = "/tmp/other";
+	struct unwind_table_attach attach = {
+		.size = sizeof(attach), .flags = UNWIND_TABLE_ATTACH_FD, .table = table,
+		.file_size = PAGE, .mtime_sec = long_ago[1].tv_sec,
+		.mtime_nsec = long_ago[1].tv_nsec };
+	int fd = open(path, O_RDWR | O_CREAT, 0700);
+	void *mem;
+
+	if (fd < 0 || ftruncate(fd, PAGE) || futimens(fd, long_ago))
+		err(1, "%s", path);
+	close(fd);
+	attach.file = open(path, O_RDONLY);
+	attach.pidfd = syscall(SYS_pidfd_open, getpid(), 0);
+	mem = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, attach.file, 0);
+	attach.address = (u64)mem;
+	if (mem == MAP_FAILED || ioctl(tables, UNWIND_TABLE_ATTACH, &attach))
+		err(1, "UNWIND_TABLE_ATTACH of another file");
+	munmap(mem, PAGE);
+	close(attach.file);
+	close(attach.pidfd);
+	unlink(path);
+}
+
+static void start_others(void)
+{
+	char byte;
+	int i;
+
+	if (pipe(others[0]) || pipe(others[1]))
+		err(1, "pipe");
+	switch (fork()) {
+	case -1:
+		err(1, "fork");
+	case 0:
+		close(others[0][1]);
+		while (read(others[0][0], &byte, 1) == 1) {
+			for (i = 0; i < OTHER_FILES; i++)
+				come_and_go();
+			if (write(others[1][1], &byte, 1) != 1)
+				break;
+		}
+		_exit(0);
+	}
+}
+
+static void end_others(void)
+{
+	int i;
+
+	for (i = 0; i < 4; i++)
+		close(others[i / 2][i % 2]);
+	wait(NULL);
+}
+
+static void have_others(void)
+{
+	char byte = 0;
+
+	if (write(others[0][1], &byte, 1) != 1 || read(others[1][0], &byte, 1) != 1)
+		errx(1, "the other process is gone");
+}
+
 /* The median: some rounds have an interrupt in them. */
+static u64 median(u64 costs[ROUNDS])
+{
+	qsort(costs, ROUNDS, sizeof(costs[0]), compare);
+	return costs[ROUNDS / 2];
+}
+
 static u64 measure(int depth, enum round kind)
 {
 	u64 costs[ROUNDS];
@@ -616,36 +765,119 @@ static u64 measure(int depth, enum round kind)
 				flush_rules();
 			if (kind == CHANGED)
 				change_mappings();
+			if (kind == OTHERS)
+				have_others();
 			make_chain(depth, kind == COLD ? round * depth : 0);
 			costs[round] = sample(depth);
 		}
 	}
-	qsort(costs, ROUNDS, sizeof(costs[0]), compare);
-	return costs[ROUNDS / 2];
+	return median(costs);
 }
 
 static void measure_libraries(void)
 {
-	u64 first, warm, warm1, cold, cold1, changed;
+	u64 first, warm, warm1, cold, cold1, changed, other = 0, other1 = 0;
 
 	map_libraries();
 	if (!version)
 		attach_table();
 
 	make_chain(DEPTH, 0);
+	/* The task looks at the new code once, ten times a second at most. */
+	if (in_place)
+		usleep(200000);
 	first = sample(DEPTH);
 	warm = measure(DEPTH, WARM);
 	warm1 = measure(1, WARM);
 	cold = measure(DEPTH, COLD);
 	cold1 = measure(1, COLD);
 	changed = measure(DEPTH, CHANGED);
-	printf("%u %lu %lu %llu %llu %llu %llu %llu %llu\n", version, functions,
+	if (!version) {
+		start_others();
+		other = measure(DEPTH, OTHERS);
+		other1 = measure(1, OTHERS);
+		end_others();
+	}
+	printf("%u %lu %lu %llu %llu %llu %llu %llu %llu %llu %llu\n", version, functions,
 	       libraries, (unsigned long long)warm1, (unsigned long long)warm,
 	       (unsigned long long)cold1, (unsigned long long)cold,
-	       (unsigned long long)first, (unsigned long long)changed);
+	       (unsigned long long)first, (unsigned long long)changed,
+	       (unsigned long long)other1, (unsigned long long)other);
 	fflush(stdout);
 
 	unmap_libraries();
+}
+
+static void end_file(void)
+{
+	munmap(file_mem, file_len);
+	close(file);
+}
+
+/*
+ * Each frame but those of the program is in a mapping that the kernel knows, a bit further
+ * on, to be another one: it looks at the mapping and compares, in vain, looks again, and
+ * finds the table by the file. After a walk the task may look, once in a while, which is in
+ * few rounds.
+ */
+static u64 worst_by_tables(void)
+{
+	const int depth = WORST_FRAMES - 2;
+	u64 costs[ROUNDS];
+	int round;
+
+	version = 0;
+	functions = 10000;
+	libraries = WORST_FRAMES;
+	make_file();
+	/* The first half for page faults */
+	for (round = 0; round < 2 * ROUNDS; round++) {
+		moved = round * PAGE;
+		map_libraries();
+		if (!round)
+			attach_table();
+		make_chain(depth, 0);
+		run_chain(chain, chain_start);
+		check_record(depth, WORST_FRAMES);
+		costs[round % ROUNDS] = cost;
+		unmap_libraries();
+	}
+	moved = 0;
+	end_file();
+	return median(costs);
+}
+
+/*
+ * Each search of a function's rows, of which there are as many as one may look at, passes
+ * all of them. One search more would be too many, so the walk ends there.
+ */
+static u64 worst_by_sframe(void)
+{
+	u64 costs[ROUNDS], page;
+	int round;
+
+	version = 3;
+	functions = 10;
+	libraries = 1;
+	make_file();
+	map_libraries();
+	for (page = 0; page < file_len; page += PAGE)
+		*(volatile const u8 *)(library_at(0) + page);
+	/* The task looks at the code after the first walk, and finds the table. */
+	make_chain(DEPTH, 0);
+	usleep(200000);
+	run_chain(chain, chain_start);
+	ring->data_tail = ring->data_head;
+	for (round = 0; round < ROUNDS; round++) {
+		flush_rules();
+		make_chain(DEPTH, round * DEPTH);
+		run_chain(chain, chain_start);
+		check_record(DEPTH, 1 + WORST_SEARCHES + 1);
+		costs[round] = cost;
+	}
+	unmap_libraries();
+	end_file();
+	return median(costs);
 }
 
 int main(int argc, char **argv)
@@ -654,8 +886,21 @@ int main(int argc, char **argv)
 	static const unsigned long maps[] = { 1, 30, 300 };
 	unsigned int i, j;
 
+	/* Versions of the SFrame format, or 0 for tables of files; "in-place" before them */
+	worst = argc == 2 && !strcmp(argv[1], "worst");
+	in_place = worst || (argc > 1 && !strcmp(argv[1], "in-place"));
+	argc -= in_place;
+	argv += in_place;
 	prepare_flush();
 	open_event();
+	if (worst) {
+		tables = open("/dev/unwind_tables", O_RDWR);
+		if (tables < 0)
+			err(1, "/dev/unwind_tables");
+		printf("worst %llu", (unsigned long long)worst_by_tables());
+		printf(" %llu\n", (unsigned long long)worst_by_sframe());
+		return 0;
+	}
 	for (argv++; --argc; argv++) {
 		version = atoi(*argv);
 		if (!version) {
@@ -673,8 +918,7 @@ int main(int argc, char **argv)
 				libraries = maps[j];
 				measure_libraries();
 			}
-			munmap(file_mem, file_len);
-			close(file);
+			end_file();
 			if (!version)
 				ioctl(tables, UNWIND_TABLE_DROP, table);
 		}

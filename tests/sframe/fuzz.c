@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "../../kernel/unwind/sframe.h"
+#include "../../kernel/unwind/tests/rule_unpack.h"
 
 #define TABLE		0x7f0000100000ULL
 #define TEXT_BEFORE	0x7f0000001000ULL

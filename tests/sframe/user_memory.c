@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "../../kernel/unwind/sframe.h"
+#include "../../kernel/unwind/tests/rule_unpack.h"
 
 struct user_memory user_memory;
 

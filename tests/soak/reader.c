@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * reader SECONDS - record the whole system with deferred callchains, and account
- * for each record.
+ * for each record. Beside them, with callchains that are taken at the event: each of a
+ * thread in user space must begin where it was.
  *
  * Each cookie of a sample must have exactly one PERF_RECORD_CALLCHAIN_DEFERRED,
  * of the same thread, that begins where the thread was in user space. At the end
@@ -37,7 +38,7 @@
 #define FLAGS			(offsetof(struct perf_event_attr, read_format) + 8)
 
 #define MAX_CPUS		64
-#define MAX_EVENTS		12
+#define MAX_EVENTS		16
 #define RING_PAGES		2048
 /* How long the records may take, in seconds */
 #define SETTLE			3
@@ -56,15 +57,16 @@
 #define MAX_TIDS		(1 << 22)
 
 enum {
-	SAMPLES, DEFERRED, IN_PLACE, BARE, RECORDS, EMPTY, ANSWERED, OF_OTHERS,
+	SAMPLES, DEFERRED, IN_PLACE, IN_PLACE_COMPARED, BARE, RECORDS, EMPTY, ANSWERED, OF_OTHERS,
 	COMPARED, NOT_COMPARED, LOST, WAITING,
-	BAD_MISSING, BAD_TWICE, BAD_THREAD, BAD_FRAMES, BAD_RECORD, NR_COUNTS
+	BAD_MISSING, BAD_TWICE, BAD_THREAD, BAD_FRAMES, BAD_IN_PLACE, BAD_RECORD, NR_COUNTS
 };
 
 static const char *const count_names[NR_COUNTS] = {
 	[SAMPLES] = "samples",
 	[DEFERRED] = "samples_deferred",
 	[IN_PLACE] = "samples_with_frames",
+	[IN_PLACE_COMPARED] = "samples_with_frames_compared",
 	[BARE] = "samples_without_user_part",
 	[RECORDS] = "records",
 	[EMPTY] = "records_without_frames",
@@ -78,6 +80,7 @@ static const char *const count_names[NR_COUNTS] = {
 	[BAD_TWICE] = "bad_twice",
 	[BAD_THREAD] = "bad_other_thread",
 	[BAD_FRAMES] = "bad_frames_of_another_context",
+	[BAD_IN_PLACE] = "bad_first_frame_at_the_event",
 	[BAD_RECORD] = "bad_record",
 };
 
@@ -216,6 +219,29 @@ static bool in_user_space(uint16_t misc)
 	return (misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
 }
 
+static bool in_uprobe(uint64_t ip)
+{
+	uint64_t page = ip & ~0xfffULL;
+
+	return page == XOL_PAGE_47 || page == XOL_PAGE_56;
+}
+
+/* A sample whose user part, from @ips[@first] on, was taken at the event */
+static void take_in_place(const struct sample *sample, uint64_t first)
+{
+	counts[IN_PLACE]++;
+	if (first == sample->nr || !in_user_space(sample->header.misc) ||
+	    sample->ip >= KERNEL || in_uprobe(sample->ip))
+		return;
+	counts[IN_PLACE_COMPARED]++;
+	if (sample->ips[first] == sample->ip)
+		return;
+	counts[BAD_IN_PLACE]++;
+	if (details-- > 0)
+		printf("# first frame: sample of thread %u at %llx has %llx\n", sample->tid,
+		       (unsigned long long)sample->ip, (unsigned long long)sample->ips[first]);
+}
+
 static void take_sample(const struct sample *sample)
 {
 	struct cookie *cookie;
@@ -241,7 +267,10 @@ static void take_sample(const struct sample *sample)
 			if (sample->ips[i] == CONTEXT_USER_DEFERRED)
 				counts[BAD_RECORD]++;
 		}
-		counts[i < sample->nr ? IN_PLACE : BARE]++;
+		if (i < sample->nr)
+			take_in_place(sample, i + 1);
+		else
+			counts[BARE]++;
 		return;
 	}
 
@@ -362,8 +391,8 @@ static int tracepoint(const char *name)
 	return id;
 }
 
-/* Open an event on each CPU. Returns its number there. */
-static int event(uint32_t type, uint64_t config, uint64_t period, uint64_t bits)
+/* Open an event on each CPU, with callchains or without. Returns its number there. */
+static int event(uint32_t type, uint64_t config, uint64_t period, uint64_t bits, bool chain)
 {
 	struct perf_event_attr attr = {
 		.type = type, .size = sizeof(attr), .config = config,
@@ -377,7 +406,7 @@ static int event(uint32_t type, uint64_t config, uint64_t period, uint64_t bits)
 
 	if (bits & DEFER_OUTPUT)
 		attr.task = 1;
-	else if (!bits)
+	if (!chain)
 		attr.exclude_callchain_user = attr.exclude_kernel = 1;
 	/* Bits that have no names in this C library's headers, after read_format */
 	memcpy(&flags, (char *)&attr + FLAGS, sizeof(flags));
@@ -413,8 +442,6 @@ static void switch_event(int nr, unsigned long how)
 
 static void judge(const struct cookie *cookie, unsigned long *missing)
 {
-	uint64_t page = cookie->ip & ~0xfffULL;
-
 	if (!cookie->samples) {
 		counts[OF_OTHERS]++;
 		return;
@@ -438,8 +465,7 @@ static void judge(const struct cookie *cookie, unsigned long *missing)
 		counts[BAD_THREAD]++;
 		tell("record of another thread", cookie);
 	}
-	if (!cookie->ip || !cookie->record_ip ||
-	    page == XOL_PAGE_47 || page == XOL_PAGE_56) {
+	if (!cookie->ip || !cookie->record_ip || in_uprobe(cookie->ip)) {
 		counts[NOT_COMPARED]++;
 	} else {
 		counts[COMPARED]++;
@@ -465,15 +491,20 @@ int main(int argc, char **argv)
 	if (!last_seen)
 		die("no memory");
 
-	holder = event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, 0, DEFER_OUTPUT);
-	witness = event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 4000000, 0);
-	event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1000000, DEFER_CALLCHAIN);
-	event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 3, DEFER_CALLCHAIN);
-	event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, 1, DEFER_CALLCHAIN);
-	event(PERF_TYPE_TRACEPOINT, tracepoint("raw_syscalls/sys_enter"), 11, DEFER_CALLCHAIN);
-	event(PERF_TYPE_TRACEPOINT, tracepoint("raw_syscalls/sys_exit"), 13, DEFER_CALLCHAIN);
-	event(PERF_TYPE_TRACEPOINT, tracepoint("signal/signal_deliver"), 1, DEFER_CALLCHAIN);
-	event(PERF_TYPE_TRACEPOINT, tracepoint("sched/sched_process_exec"), 1, DEFER_CALLCHAIN);
+	holder = event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, 0, DEFER_OUTPUT, true);
+	witness = event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 4000000, 0, false);
+	event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1000000, DEFER_CALLCHAIN, true);
+	event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 3, DEFER_CALLCHAIN, true);
+	event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, 1, DEFER_CALLCHAIN, true);
+	event(PERF_TYPE_TRACEPOINT, tracepoint("raw_syscalls/sys_enter"), 11, DEFER_CALLCHAIN, true);
+	event(PERF_TYPE_TRACEPOINT, tracepoint("raw_syscalls/sys_exit"), 13, DEFER_CALLCHAIN, true);
+	event(PERF_TYPE_TRACEPOINT, tracepoint("signal/signal_deliver"), 1, DEFER_CALLCHAIN, true);
+	event(PERF_TYPE_TRACEPOINT, tracepoint("sched/sched_process_exec"), 1, DEFER_CALLCHAIN, true);
+	/* At the event */
+	event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, 1500000, 0, true);
+	event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 5, 0, true);
+	event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, 3, 0, true);
+	event(PERF_TYPE_TRACEPOINT, tracepoint("raw_syscalls/sys_enter"), 17, 0, true);
 	nr = cpus[0].nr;
 
 	for (i = 0; i < nr; i++)

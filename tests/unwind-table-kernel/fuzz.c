@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 
+#include "../../kernel/unwind/tests/rule_unpack.h"
 #include "../table.h"
 
 struct params {
@@ -21,13 +22,19 @@ struct params {
 	u8 spoil_to;
 	u8 cut;			/* Bytes that are missing at the end */
 	u8 nr_rules;
+	u8 block_shift;
 };
 
-static bool charge(ssize_t size)
-{
-	(void)size;
-	return true;
-}
+#define MOST_RUNS	66
+#define MOST_PAGES	1024
+#define MOST_ROWS	4096
+#define MOST_RULES	256
+#define MOST_BYTES							\
+	(sizeof(struct unwind_table_header) +				\
+	 MOST_RUNS * sizeof(struct unwind_table_run) +			\
+	 (16 * MOST_PAGES + 2) * sizeof(u32) +				\
+	 MOST_ROWS * sizeof(struct unwind_table_row) +			\
+	 MOST_RULES * sizeof(struct unwind_table_rule))
 
 static void check(bool ok, const char *what)
 {
@@ -43,20 +50,30 @@ static void check(bool ok, const char *what)
 struct reader {
 	const struct unwind_table_header	*header;
 	const struct unwind_table_run		*runs;
-	const u32				*pages;
 	const struct unwind_table_row		*rows;
 	const struct unwind_table_rule		*rules;
+	u64					nr_blocks;
+	u32					*firsts;	/* Rows of pages */
 };
 
+/* Each page begins with a row at 0. Blocks need not be looked at. */
 static struct reader reader_of(const void *data)
 {
+	static u32 firsts[MOST_BYTES / sizeof(struct unwind_table_row) + 1];
 	const struct unwind_table_header *header = data;
-	struct reader r = { .header = header };
+	struct reader r = { .header = header, .firsts = firsts };
+	u32 row, page = 0;
 
 	r.runs = (const void *)(header + 1);
-	r.pages = (const void *)(r.runs + header->nr_runs);
-	r.rows = (const void *)(r.pages + header->nr_pages + 1);
+	r.nr_blocks = (u64)header->nr_pages << (12 - header->block_shift);
+	r.rows = (const void *)((const u32 *)(r.runs + header->nr_runs) + r.nr_blocks + 1);
 	r.rules = (const void *)(r.rows + header->nr_rows);
+	for (row = 0; row < header->nr_rows; row++) {
+		if (!r.rows[row].offset)
+			firsts[page++] = row;
+	}
+	check(page == header->nr_pages, "number of pages");
+	firsts[page] = row;
 	return r;
 }
 
@@ -76,7 +93,7 @@ static const struct unwind_table_rule *want(const struct reader *r, u64 offset)
 	if (i == r->header->nr_runs)
 		return NULL;
 	index += page - r->runs[i].page;
-	for (row = r->pages[index]; row < r->pages[index + 1]; row++) {
+	for (row = r->firsts[index]; row < r->firsts[index + 1]; row++) {
 		if (r->rows[row].offset <= (offset & 4095))
 			found = &r->rules[r->rows[row].rule];
 	}
@@ -165,7 +182,7 @@ static void look_everywhere(const struct unwind_table *table,
 
 			look_around(table, r, at);
 			look_around(table, r, at + 4095);
-			for (row = r->pages[index]; row < r->pages[index + 1]; row++)
+			for (row = r->firsts[index]; row < r->firsts[index + 1]; row++)
 				look_around(table, r, at + r->rows[row].offset);
 		}
 	}
@@ -181,7 +198,7 @@ static void fuzz_table(const void *data, size_t len, const struct params *params
 	/* So that a byte too much is noticed */
 	copy = malloc(len);
 	memcpy(copy, data, len);
-	table = unwind_table_make(copy, len, charge, &why);
+	table = unwind_table_make(copy, len, &why);
 	if (IS_ERR(table)) {
 		check(PTR_ERR(table) == -EINVAL && why, "reason to refuse it");
 		free(copy);
@@ -190,7 +207,7 @@ static void fuzz_table(const void *data, size_t len, const struct params *params
 	check(!why, "no reason to refuse it");
 	r = reader_of(data);
 	check(sizeof(*r.header) + r.header->nr_runs * sizeof(*r.runs) +
-	      (r.header->nr_pages + 1) * 4UL + r.header->nr_rows * 4UL +
+	      (r.nr_blocks + 1) * 4 + r.header->nr_rows * 4UL +
 	      r.header->nr_rules * sizeof(*r.rules) == len, "length");
 
 	/* It does not need what was handed in. */
@@ -202,7 +219,7 @@ static void fuzz_table(const void *data, size_t len, const struct params *params
 	look_up(table, &r, params->offset);
 	look_up(table, &r, params->offset << 12);
 	look_everywhere(table, &r);
-	unwind_table_free(table);
+	kvfree(table);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -269,27 +286,24 @@ static struct unwind_table_rule take_rule(void)
 	return rule;
 }
 
-#define MOST_RUNS	66
-#define MOST_PAGES	1024
-#define MOST_ROWS	4096
-#define MOST_RULES	256
-
 /* A table of what the input says, which @out has room for. Returns its length. */
 static size_t make_table(const struct params *params, u8 *out)
 {
 	static struct unwind_table_run runs[MOST_RUNS];
 	static struct unwind_table_row rows[MOST_ROWS];
 	static struct unwind_table_rule rules[MOST_RULES];
-	static u32 pages[MOST_PAGES + 1];
+	static u32 blocks[16 * MOST_PAGES + 1];
 	struct unwind_table_header header = {
 		.magic = UNWIND_TABLE_MAGIC,
 		.version = UNWIND_TABLE_VERSION,
 		.machine = EM_X86_64,
 		.word_size = 8,
+		.block_shift = 8 + params->block_shift % 5,
 	};
+	u32 page_blocks = 1U << (12 - header.block_shift);
 	u64 page = 0;
 	size_t len;
-	u32 i, n;
+	u32 i, n, k;
 
 	header.nr_rules = 1 + params->nr_rules % MOST_RULES;
 	for (i = 0; i < header.nr_rules; i++)
@@ -300,19 +314,25 @@ static size_t make_table(const struct params *params, u8 *out)
 		u8 how = take();
 
 		page += (i ? 1 : 0) + (how & 0x80 ? take_number(7) % (1ULL << 45) : how >> 4);
-		runs[i] = (struct unwind_table_run) { .page = page };
+		runs[i] = (struct unwind_table_run) {
+			.page = page,
+			.first_block = header.nr_pages * page_blocks,
+		};
 		for (n = 0; n <= (how & 15) && header.nr_pages < MOST_PAGES; n++) {
-			u8 nr_rows = take() % 64, row;
+			u32 *to = &blocks[header.nr_pages++ * page_blocks + 1];
+			u8 nr_rows = 1 + take() % 64, row;
 			u32 offset = 0;
 
+			memset(to, 0, page_blocks * sizeof(*to));
 			for (row = 0; row < nr_rows && header.nr_rows < MOST_ROWS &&
 			     offset < 4096; row++) {
+				for (k = offset >> header.block_shift; k < page_blocks; k++)
+					to[k] = header.nr_rows;
 				rows[header.nr_rows++] = (struct unwind_table_row) {
 					offset, take() % header.nr_rules
 				};
 				offset += 1 + (take() & 0x7f) * (row & 1 ? 1 : 16);
 			}
-			pages[++header.nr_pages] = header.nr_rows;
 			runs[i].nr_pages++;
 		}
 		page += runs[i].nr_pages;
@@ -322,7 +342,7 @@ static size_t make_table(const struct params *params, u8 *out)
 #define PUT(from, size) do { memcpy(out + len, from, size); len += (size); } while (0)
 	PUT(&header, sizeof(header));
 	PUT(runs, header.nr_runs * sizeof(runs[0]));
-	PUT(pages, (header.nr_pages + 1) * sizeof(pages[0]));
+	PUT(blocks, (header.nr_pages * page_blocks + 1) * sizeof(blocks[0]));
 	PUT(rows, header.nr_rows * sizeof(rows[0]));
 	PUT(rules, header.nr_rules * sizeof(rules[0]));
 	if (params->made & 2)
@@ -336,10 +356,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static u64 made[(sizeof(struct unwind_table_header) +
-			 MOST_RUNS * sizeof(struct unwind_table_run) +
-			 (MOST_PAGES + 1) * 4 + MOST_ROWS * 4 +
-			 MOST_RULES * sizeof(struct unwind_table_rule)) / 8 + 1];
+	static u64 made[MOST_BYTES / 8];
 	struct params params;
 	size_t len;
 

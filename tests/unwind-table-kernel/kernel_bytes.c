@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The half of memory.c that sees the kernel's headers: they and the library's have
- * a structure and a function of equal names, see the Makefile.
+ * a structure of equal names.
  */
 #include "../table.h"
 
 #include "memory.h"
-
-static bool charge(ssize_t size)
-{
-	(void)size;
-	return true;
-}
 
 long kernel_bytes(const void *data, size_t len)
 {
@@ -19,10 +13,10 @@ long kernel_bytes(const void *data, size_t len)
 	const char *why;
 	long bytes;
 
-	table = unwind_table_make(data, len, charge, &why);
+	table = unwind_table_make(data, len, &why);
 	if (IS_ERR(table))
 		return PTR_ERR(table);
 	bytes = table->size;
-	unwind_table_free(table);
+	kvfree(table);
 	return bytes;
 }

@@ -5,6 +5,7 @@
 #ifndef _TABLE_SHIM_H
 #define _TABLE_SHIM_H
 
+#include <assert.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -28,6 +29,8 @@ typedef int64_t __s64;
 
 #define BIT(nr)		(1UL << (nr))
 #define BITS_PER_LONG	64
+#define SZ_1M		(1 << 20)
+#define min_t(type, a, b)	((type)min(a, b))
 #define __fls(word)	((unsigned long)(63 - __builtin_clzl(word)))
 
 #define IS_ERR(p)	((unsigned long)(p) >= -4095UL)
@@ -45,6 +48,14 @@ typedef int64_t __s64;
 struct rcu_head {
 	int unused;
 };
+
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+typedef struct {
+	int counter;
+} atomic_t;
 
 static inline const void *memchr_inv(const void *start, int c, size_t bytes)
 {

@@ -282,29 +282,29 @@ void arch_unwind_user_sigaction(const struct k_sigaction *ka)
 /*
  * Read code. Bytes that cannot be read are left alone, if it crosses into a page that is
  * missing; so they are best 0, which does not occur in anything that is looked for.
- * Returns as unwind_user_read().
+ * Returns false if some are there, but cannot be waited for.
  */
-static int read_code(unsigned long addr, u8 *code, unsigned int len)
+static bool read_code(unsigned long addr, u8 *code, unsigned int len)
 {
+	const unsigned int n = offset_in_page(addr) <= PAGE_SIZE - len ? len : 1;
 	unsigned int i;
 	int err = 0;
 
-	if (likely(offset_in_page(addr) <= PAGE_SIZE - len))
-		return unwind_user_read(code, addr, len);
-	for (i = 0; i < len && err != -EAGAIN; i++)
-		err = unwind_user_read(&code[i], addr + i, 1);
-	return err == -EAGAIN ? err : 0;
+	for (i = 0; i < len && (!err || err == -EFAULT); i += n)
+		err = unwind_user_read(&code[i], addr + i, n);
+	return !err || err == -EFAULT;
 }
 
 /* Returns the bytes that have a uprobe, one bit each. */
-static noinline unsigned int restore_breakpoints(unsigned long addr, u8 *code,
-						 unsigned int len)
+static noinline unsigned int
+restore_breakpoints(const struct unwind_user_state *state, unsigned long addr, u8 *code,
+		    unsigned int len)
 {
 	unsigned int i, probed = 0;
 
 	for (i = 0; i < len; i++) {
 		if (unlikely(code[i] == INSN_INT3) &&
-		    uprobe_orig_byte(addr + i, &code[i]))
+		    uprobe_orig_byte(addr + i, &code[i], state->in_place))
 			probed |= BIT(i);
 	}
 	return probed;
@@ -394,7 +394,6 @@ arch_unwind_user_topmost(const struct unwind_user_state *state,
 	const int word_size = state->word_size;
 	unsigned long addr = state->ip - 1;
 	unsigned int probed = 0;
-	int err;
 	union {
 		u64	word;
 		u8	byte[sizeof(u64)];
@@ -415,11 +414,10 @@ arch_unwind_user_topmost(const struct unwind_user_state *state,
 	}
 
 	/* The byte before the IP, and what is needed of those from there. */
-	err = read_code(addr, code.byte, sizeof(code));
-	if (err)
-		return err == -EAGAIN ? UNWIND_USER_FAULT : UNWIND_USER_NO_RULE;
+	if (!read_code(addr, code.byte, sizeof(code)))
+		return UNWIND_USER_FAULT;
 	if (unlikely(has_breakpoint(code.word)))
-		probed = restore_breakpoints(addr, code.byte, 6);
+		probed = restore_breakpoints(state, addr, code.byte, 6);
 
 	if ((probed & BIT(1)) && at_endbr(&code.byte[1]))
 		return UNWIND_USER_FOUND;
@@ -454,7 +452,7 @@ arch_unwind_user_epilogue(const struct unwind_user_state *state, u64 *word)
 	bool is_short = false;
 	s64 off = 0, fp_off = -1;
 
-	if (read_code(state->ip, code, 24) == -EAGAIN)
+	if (!read_code(state->ip, code, 24))
 		return UNWIND_USER_FAULT;
 
 	if (p[0] == 0x48 && (p[1] == 0x81 || p[1] == 0x83) && p[2] == 0xc4) {
@@ -516,9 +514,9 @@ decode_sigreturn(const struct unwind_user_state *state, unsigned long addr,
 	u32 nr;
 
 	*popped = 0;
-	if (read_code(addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN) == -EAGAIN)
+	if (!read_code(addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN))
 		return SIGFRAME_ABSENT;
-	restore_breakpoints(addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN);
+	restore_breakpoints(state, addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN);
 
 	if (at_endbr(p))
 		p += 4;

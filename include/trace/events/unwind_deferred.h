@@ -8,16 +8,12 @@
 #include <linux/minmax.h>
 #include <linux/sched.h>
 #include <linux/tracepoint.h>
-#include <linux/unwind_user_types.h>
+#include <linux/unwind_deferred.h>
 
-int unwind_bpf_listen(void);
-void unwind_bpf_unlisten(void);
-
-#ifndef _TRACE_UNWIND_ENTRIES
-#define _TRACE_UNWIND_ENTRIES
-/* A ring buffer takes no entry of more than a page. */
-#define trace_unwind_entries(trace)	min((trace)->nr, 480U)
-#endif
+/* Called by BPF programs, and by nothing else */
+int bpf_unwind_user_request(u64 *cookie);
+int bpf_unwind_user_copy(const struct unwind_stacktrace *trace, void *buf, u32 buf__sz);
+int bpf_unwind_user_cached(void *buf, u32 buf__sz);
 
 /*
  * The answer to requests of BPF programs, bpf_unwind_user_request(). It comes
@@ -41,8 +37,8 @@ TRACE_EVENT_FN(unwind_deferred_complete,
 		__field(u64,		timestamp)
 		__field(pid_t,		pid)
 		__field(unsigned int,	nr)
-		__dynamic_array(unsigned long, entries,
-				trace_unwind_entries(trace))
+		/* A ring buffer takes no entry of more than a page. */
+		__dynamic_array(unsigned long, entries, min(trace->nr, 480U))
 	),
 
 	TP_fast_assign(
@@ -60,7 +56,7 @@ TRACE_EVENT_FN(unwind_deferred_complete,
 				__get_dynamic_array_len(entries) /
 				sizeof(unsigned long), sizeof(unsigned long))),
 
-	unwind_bpf_listen, unwind_bpf_unlisten
+	unwind_deferred_arm, unwind_deferred_disarm
 );
 
 TRACE_EVENT_FLAGS(unwind_deferred_complete, TRACE_EVENT_FL_IGNORE_ENABLE)

@@ -11,17 +11,22 @@
  *
  *	struct unwind_table_header
  *	struct unwind_table_run		runs[nr_runs]
- *	__u32				pages[nr_pages + 1]
+ *	__u32				blocks[nr_blocks + 1]
  *	struct unwind_table_row		rows[nr_rows]
  *	struct unwind_table_rule	rules[nr_rules]
  *
  * Code is identified by its offset in the file. A run is a range of pages of the
- * file. Runs are sorted, do not overlap and do not touch. pages[] has one entry for
- * each page of each run, in order: pages[i] is the index of the page's first row,
- * pages[i + 1] the end (exclusive) of its rows; pages[0] is 0 and pages[nr_pages] is
- * nr_rows. A page either has no rows, or its first row has the offset 0 and the
- * offsets go up. A row applies up to the next row of its page, or to the end of the
- * page. Code that is in no run, or in a page without rows, is not covered.
+ * file. Runs are sorted, do not overlap and do not touch. Code in no run is not covered.
+ *
+ * rows[] has the rows of all pages in order. The first row of each page has the offset 0,
+ * and the offsets go up. A row applies up to the next row of its page, or to the end of
+ * the page. So a page without code has one row, of a rule that does not cover its code.
+ *
+ * A page consists of blocks of 1 << block_shift bytes; nr_blocks is the number of blocks
+ * in all pages. blocks[i + 1] is the index of the row that applies at the last byte of
+ * block i, and blocks[0] is 0. So the row for any byte of block i is one of
+ * rows[blocks[i]] to rows[blocks[i + 1]]. With about one block for eight rows, these are
+ * few, and the index is small.
  *
  * Reserved fields are 0.
  */
@@ -36,12 +41,16 @@
 #define UNWIND_TABLE_PAGE_SHIFT		12
 #define UNWIND_TABLE_PAGE_SIZE		(1 << UNWIND_TABLE_PAGE_SHIFT)
 
-/* Limits of a table */
+/* A block is 256 bytes to a page. */
+#define UNWIND_TABLE_MIN_BLOCK_SHIFT	8
+#define UNWIND_TABLE_MAX_BLOCK_SHIFT	UNWIND_TABLE_PAGE_SHIFT
+
+/* Limits of a table, the first one in bytes */
+#define UNWIND_TABLE_MAX_LEN		(1 << 28)
 #define UNWIND_TABLE_MAX_RUNS		64
 #define UNWIND_TABLE_MAX_PAGES		(1 << 20)
 #define UNWIND_TABLE_MAX_ROWS		(1 << 24)
-/* The last number of 16 bits is that of a rule of the kernel's own. */
-#define UNWIND_TABLE_MAX_RULES		((1 << 16) - 1)
+#define UNWIND_TABLE_MAX_RULES		(1 << 16)
 
 /**
  * struct unwind_table_header - What a table begins with
@@ -54,6 +63,8 @@
  * @nr_pages:	Number of pages in all runs, at most UNWIND_TABLE_MAX_PAGES
  * @nr_rows:	Number of rows, at most UNWIND_TABLE_MAX_ROWS
  * @nr_rules:	Number of rules, at most UNWIND_TABLE_MAX_RULES
+ * @block_shift: Bytes of a block, as a power of two, from UNWIND_TABLE_MIN_BLOCK_SHIFT to
+ *		UNWIND_TABLE_MAX_BLOCK_SHIFT
  * @reserved:	0
  */
 struct unwind_table_header {
@@ -66,19 +77,20 @@ struct unwind_table_header {
 	__u32	nr_pages;
 	__u32	nr_rows;
 	__u32	nr_rules;
-	__u32	reserved[4];
+	__u32	block_shift;
+	__u32	reserved[3];
 };
 
 /**
  * struct unwind_table_run - Consecutive pages of the file
  * @page:	The first page: offset in the file >> UNWIND_TABLE_PAGE_SHIFT
  * @nr_pages:	Number of pages, more than 0
- * @reserved:	0
+ * @first_block: Number of blocks in all runs before this one
  */
 struct unwind_table_run {
 	__u64	page;
 	__u32	nr_pages;
-	__u32	reserved;
+	__u32	first_block;
 };
 
 /**
@@ -267,7 +279,7 @@ struct unwind_table_query {
  *	EINVAL	a field of the argument is invalid; or the table is, in which case the
  *		event unwind:unwind_table says what is wrong with it
  *	E2BIG	the argument has fields that this kernel does not know and that are
- *		not 0, or the table is longer than its limits allow
+ *		not 0, or the table is longer than UNWIND_TABLE_MAX_LEN
  *	ENOMEM	no memory, or the limit of the caller's memory cgroup is reached
  *	ENOSPC	all tables together, and what is being copied to make some, would be
  *		larger than kernel.unwind_table_max_kb, or the descriptor has as many

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests for the bookkeeping of deferred user unwinding. They work on a
- * state of their own, on whatever CPU they run; no task is ever unwound.
+ * KUnit tests for the bookkeeping of deferred user unwinding, part of deferred.c.
+ * They work on a state of their own, on whatever CPU they run; no task is ever
+ * unwound.
  */
 
-#include <kunit/static_stub.h>
 #include <kunit/test.h>
-#include <linux/irqflags.h>
 #include <linux/limits.h>
-#include <linux/module.h>
-#include <linux/slab.h>
-#include <linux/smp.h>
-#include <linux/unwind_deferred.h>
-
-#include "../deferred.h"
 
 #define WORK_A		BIT(UNWIND_WORK_SHIFT)
 #define WORK_B		BIT(UNWIND_WORK_SHIFT + 1)
@@ -293,7 +286,3 @@ static struct kunit_suite unwind_deferred_suite = {
 };
 
 kunit_test_suite(unwind_deferred_suite);
-
-MODULE_DESCRIPTION("KUnit tests for deferred user unwinding");
-MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING);
-MODULE_LICENSE("GPL");

@@ -21,6 +21,7 @@ const volatile __u32 target;
 /* unwindprof: what it does depends on what it sees. */
 const volatile __u32 self;
 const volatile __u64 min_usecs;
+const volatile bool by_cgroup;
 
 __u64 lost;
 /* Waits that found no room in waiters */
@@ -93,6 +94,7 @@ static __always_inline void take(void *ctx, struct prof_sample *sample, __u64 ow
 	sample->head.tgid = bpf_get_current_pid_tgid() >> 32;
 	sample->head.tid = bpf_get_current_pid_tgid();
 	sample->head.weight = 1;
+	sample->head.cgroup = by_cgroup ? bpf_get_current_cgroup_id() : 0;
 	bpf_get_current_comm(sample->head.comm, sizeof(sample->head.comm));
 	sample->head.kernel_size = bpf_get_stack(ctx, sample->head.kernel,
 						 sizeof(sample->head.kernel), own);

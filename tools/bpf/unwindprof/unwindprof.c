@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * unwindprof - where programs are on the CPU, or what they wait for, as folded
- * stacks. The kernel stack of a sample is taken at once; the user stack comes
- * when the thread returns to user space, and is joined with its samples by cookie.
+ * stacks or as a profile for pprof. The kernel stack of a sample is taken at once; the
+ * user stack comes when the thread returns to user space, and is joined with its
+ * samples by cookie.
  */
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <limits.h>
 #include <locale.h>
 #include <search.h>
@@ -17,20 +19,24 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <wchar.h>
 #include <wctype.h>
+#include <linux/magic.h>
 #include <linux/perf_event.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <elfutils/libdwfl.h>
+#include <gelf.h>
 #ifdef HAVE_DEMANGLE
 #include <libiberty/demangle.h>
 #endif
 
+#include "pprof.h"
 #include "unwindprof.h"
 #include "unwindprof.skel.h"
 
@@ -41,6 +47,9 @@ static struct {
 	bool off_cpu;
 	unsigned long min_usecs;
 	unsigned int waiters;
+	bool by_cgroup;
+	const char *output;
+	const char *pprof;
 	char **command;
 } opts = { .frequency = 99, .waiters = 4096 };
 
@@ -53,13 +62,13 @@ static void on_signal(int sig)
 	stop = 1;
 }
 
-static void die(const char *what, int error)
+void die(const char *what, int error)
 {
 	fprintf(stderr, "unwindprof: %s: %s\n", what, strerror(error));
 	exit(1);
 }
 
-static void *need(void *mem)
+void *need(void *mem)
 {
 	if (!mem)
 		die("no memory", ENOMEM);
@@ -120,6 +129,9 @@ static const char *ksym_name(unsigned long addr)
 	return low && ksyms[low - 1].addr ? ksyms[low - 1].name : NULL;
 }
 
+/* The kernel and its modules, where a profile says of which one an address is */
+static Dwfl *kernel;
+
 static char *debuginfo_path;
 
 static const Dwfl_Callbacks callbacks = {
@@ -127,6 +139,42 @@ static const Dwfl_Callbacks callbacks = {
 	.find_debuginfo	= dwfl_standard_find_debuginfo,
 	.debuginfo_path	= &debuginfo_path,
 };
+
+/* libdwfl would look for it in files, which need not be there. */
+static int report_build_id(Dwfl_Module *module, void **userdata, const char *name,
+			   Dwarf_Addr start, void *arg)
+{
+	char path[PATH_MAX] = "/sys/kernel/notes";
+	Elf_Data data = { .d_type = ELF_T_NHDR, .d_version = EV_CURRENT };
+	static unsigned char notes[4096];
+	size_t at = 0, name_at, desc_at;
+	GElf_Nhdr note;
+	FILE *file;
+
+	if (strcmp(name, "kernel"))
+		snprintf(path, sizeof(path), "/sys/module/%s/notes/.note.gnu.build-id", name);
+	file = fopen(path, "re");
+	if (!file)
+		return DWARF_CB_OK;
+	data.d_buf = notes;
+	data.d_size = fread(notes, 1, sizeof(notes), file);
+	fclose(file);
+	while ((at = gelf_getnote(&data, at, &note, &name_at, &desc_at)))
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
+		    !memcmp(notes + name_at, "GNU", sizeof("GNU")))
+			dwfl_module_report_build_id(module, notes + desc_at, note.n_descsz, 0);
+	return DWARF_CB_OK;
+}
+
+static void read_kernel(void)
+{
+	kernel = need(dwfl_begin(&callbacks));
+	/* Of what cannot be read, there are addresses only. */
+	dwfl_linux_kernel_report_kernel(kernel);
+	dwfl_linux_kernel_report_modules(kernel);
+	dwfl_report_end(kernel, NULL, NULL);
+	dwfl_getmodules(kernel, report_build_id, NULL, 0);
+}
 
 struct process {
 	__u32 tgid;
@@ -215,12 +263,73 @@ static char *demangled(const char *name)
 #endif
 }
 
+/*
+ * Threads, files and functions can have any name. What is not printable may have a
+ * meaning to a terminal; so have semicolons and blanks in folded stacks.
+ */
+static void clean(char *name)
+{
+	const char *from = name, *end = name + strlen(name);
+	ssize_t len;
+	wchar_t c;
+
+	for (; from < end; from += len) {
+		len = mbrtowc(&c, from, end - from, &(mbstate_t){ });
+		if (len > 0 && (opts.pprof ? iswprint(c) : iswgraph(c) && c != ';')) {
+			memmove(name, from, len);
+			name += len;
+		} else {
+			*name++ = '_';
+			len = len > 0 ? len : 1;
+		}
+	}
+	*name = '\0';
+}
+
+/* The number that the profile has for a module; 0 without one, or without a profile */
+static __u64 module_mapping(Dwfl_Module *module, bool is_kernel)
+{
+	struct pprof_mapping mapping;
+	GElf_Addr start, end, vaddr;
+	const char *name;
+	void **number;
+	char *file;
+
+	if (!module || !opts.pprof)
+		return 0;
+	name = dwfl_module_info(module, &number, &start, &end, NULL, NULL, NULL, NULL);
+	if (*number)
+		return (unsigned long)*number;
+
+	if (asprintf(&file, is_kernel ? "[%s]" : "%s", name) < 0)
+		die("no memory", ENOMEM);
+	clean(file);
+	mapping.start = start;
+	mapping.end = end;
+	mapping.file = file;
+	mapping.build_id_size = dwfl_module_build_id(module, &mapping.build_id, &vaddr);
+	if (mapping.build_id_size < 0)
+		mapping.build_id_size = 0;
+	*number = (void *)(unsigned long)pprof_mapping(&mapping);
+	free(file);
+	return (unsigned long)*number;
+}
+
+/* A function of a stack */
+struct frame {
+	unsigned long addr;
+	__u64 mapping;
+	bool kernel;
+	char name[512];
+};
+
 /* Of a caller, @addr is the one after the call, which may be in another function. */
-static void user_name(char *text, size_t size, struct process *process,
-		      unsigned long addr, bool caller)
+static void user_frame(struct frame *frame, struct process *process, unsigned long addr,
+		       bool caller)
 {
 	Dwfl_Module *module = process_module(process, addr - caller);
 	const char *name = NULL, *file = NULL;
+	size_t size = sizeof(frame->name);
 	char *readable = NULL;
 	GElf_Addr start = 0;
 
@@ -235,23 +344,113 @@ static void user_name(char *text, size_t size, struct process *process,
 	}
 	if (name) {
 		readable = demangled(name);
-		snprintf(text, size, "%s", readable ?: name);
+		snprintf(frame->name, size, "%s", readable ?: name);
 		free(readable);
 	} else if (file) {
-		snprintf(text, size, "%s+0x%lx",
+		snprintf(frame->name, size, "%s+0x%lx",
 			 strrchr(file, '/') ? strrchr(file, '/') + 1 : file,
 			 addr - (unsigned long)start);
 	} else {
-		snprintf(text, size, "0x%lx", addr);
+		snprintf(frame->name, size, "0x%lx", addr);
 	}
+	frame->addr = addr - caller;
+	/* At once: the next frame may have the mappings read again. */
+	frame->mapping = module_mapping(module, false);
+	frame->kernel = false;
+}
+
+static void kernel_frame(struct frame *frame, unsigned long addr, bool caller)
+{
+	frame->addr = addr - caller;
+	frame->mapping = kernel ? module_mapping(dwfl_addrmodule(kernel, frame->addr), true) : 0;
+	frame->kernel = true;
+	snprintf(frame->name, sizeof(frame->name), "%s",
+		 ksym_name(frame->addr) ?: "[unknown]");
 }
 
 /* ------------------------------------------------------------------------ */
-/* Folded stacks							      */
+/* Names of cgroups							      */
 
+#define CGROUPS	"/sys/fs/cgroup"
+
+struct cgroup {
+	__u64 id;
+	char *name;
+};
+
+static void *cgroups;
+
+static int cgroup_cmp(const void *a, const void *b)
+{
+	const struct cgroup *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Unless it is known */
+static void add_cgroup(__u64 id, const char *name)
+{
+	struct cgroup *cgroup = need(malloc(sizeof(*cgroup))), **found;
+
+	cgroup->id = id;
+	cgroup->name = need(strdup(name));
+	clean(cgroup->name);
+	found = need(tsearch(cgroup, &cgroups, cgroup_cmp));
+	if (*found != cgroup) {
+		free(cgroup->name);
+		free(cgroup);
+	}
+}
+
+/* The number of a cgroup is that of its directory's inode. */
+static int see_cgroup(const char *path, const struct stat *stat, int type, struct FTW *ftw)
+{
+	const char *name = path + strlen(CGROUPS);
+
+	if (type == FTW_D)
+		add_cgroup(stat->st_ino, *name ? name : "/");
+	return 0;
+}
+
+static const char *cgroup_name(__u64 id)
+{
+	struct cgroup key = { .id = id }, **found;
+	char text[32];
+
+	found = tfind(&key, &cgroups, cgroup_cmp);
+	if (!found) {
+		nftw(CGROUPS, see_cgroup, 16, FTW_PHYS | FTW_MOUNT);
+		/* One that is gone already */
+		snprintf(text, sizeof(text), "cgroup-%llu", (unsigned long long)id);
+		add_cgroup(id, text);
+		found = need(tfind(&key, &cgroups, cgroup_cmp));
+	}
+	return (*found)->name;
+}
+
+static void find_cgroups(void)
+{
+	struct statfs fs;
+
+	if (statfs(CGROUPS, &fs))
+		die(CGROUPS, errno);
+	if (fs.f_type != CGROUP2_SUPER_MAGIC)
+		die("version 2 of cgroups is not in " CGROUPS, ENODEV);
+	nftw(CGROUPS, see_cgroup, 16, FTW_PHYS | FTW_MOUNT);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Stacks								      */
+
+#define MAX_FRAMES	(KERNEL_DEPTH + USER_DEPTH)
+#define NSEC_PER_SEC	1000000000ull
+
+/* A different stack: its line, or what its sample in a profile begins with */
 struct folded {
 	char *text;
+	size_t len;
 	__u64 weight;
+	__u64 samples;
 };
 
 static void *all_folded;
@@ -259,77 +458,92 @@ static __u64 nr_samples, nr_deferred, nr_merged;
 
 static int folded_cmp(const void *a, const void *b)
 {
-	return strcmp(((struct folded *)a)->text, ((struct folded *)b)->text);
+	const struct folded *x = a, *y = b;
+	int ret = memcmp(x->text, y->text, x->len < y->len ? x->len : y->len);
+
+	return ret ?: x->len < y->len ? -1 : x->len > y->len;
 }
 
-/*
- * Threads, files and functions can have any name. Semicolons and blanks have a
- * meaning in folded stacks, and what is not printable may have one to a terminal.
- */
-static void put(FILE *out, const char *name)
+static void put_folded(FILE *out, const char *cgroup, const char *comm,
+		       const struct frame *frames, int nr)
 {
-	const char *end = name + strlen(name);
-	ssize_t len;
-	wchar_t c;
-
-	for (; name < end; name += len) {
-		len = mbrtowc(&c, name, end - name, &(mbstate_t){ });
-		if (len > 0 && iswgraph(c) && c != ';') {
-			fwrite(name, len, 1, out);
-		} else {
-			fputc('_', out);
-			len = len > 0 ? len : 1;
-		}
-	}
+	if (cgroup)
+		fprintf(out, "%s;", cgroup);
+	fputs(comm, out);
+	while (nr--)
+		fprintf(out, ";%s%s", frames[nr].name, frames[nr].kernel ? "_[k]" : "");
 }
 
-static void put_frame(FILE *out, const char *name)
+static void put_pprof(FILE *out, const char *cgroup, const char *comm, __u32 tgid,
+		      const struct frame *frames, int nr)
 {
-	fputc(';', out);
-	put(out, name);
+	static __u64 locations[MAX_FRAMES];
+	char pid[16];
+	int i;
+
+	snprintf(pid, sizeof(pid), "%u", tgid);
+	for (i = 0; i < nr; i++)
+		locations[i] = pprof_location(frames[i].mapping, frames[i].addr,
+					      frames[i].name);
+	pprof_stack(out, locations, nr,
+		    &(struct pprof_labels){ .comm = comm, .pid = pid, .cgroup = cgroup });
 }
 
 static void fold(const struct prof_head *head, const __u64 *user, int user_size)
 {
 	struct process *process = process_get(head->tgid);
+	static struct frame frames[MAX_FRAMES];
 	struct folded *folded, **found;
-	char *text, name[512];
-	size_t len;
+	char comm[sizeof(head->comm)];
+	const char *cgroup = NULL;
+	int i, nr = 0;
 	FILE *out;
-	int i;
 
-	out = need(open_memstream(&text, &len));
-	put(out, head->comm);
-	for (i = user_size / 8 - 1; i >= 0; i--) {
-		user_name(name, sizeof(name), process, user[i], i);
-		put_frame(out, name);
-	}
+	for (i = 0; i < head->kernel_size / 8; i++)
+		kernel_frame(&frames[nr++], head->kernel[i], i);
+	for (i = 0; i < user_size / 8; i++)
+		user_frame(&frames[nr++], process, user[i], i);
 	if (user_size < 8)
-		put_frame(out, "[no user stack]");
-	for (i = head->kernel_size / 8 - 1; i >= 0; i--) {
-		snprintf(name, sizeof(name), "%s_[k]",
-			 ksym_name(head->kernel[i] - !!i) ?: "[unknown]");
-		put_frame(out, name);
-	}
-	fclose(out);
+		frames[nr++] = (struct frame){ .name = "[no user stack]" };
+	for (i = 0; i < nr; i++)
+		clean(frames[i].name);
+	memcpy(comm, head->comm, sizeof(comm));
+	clean(comm);
+	if (opts.by_cgroup)
+		cgroup = cgroup_name(head->cgroup);
 
 	folded = need(calloc(1, sizeof(*folded)));
-	folded->text = text;
+	out = need(open_memstream(&folded->text, &folded->len));
+	if (opts.pprof)
+		put_pprof(out, cgroup, comm, head->tgid, frames, nr);
+	else
+		put_folded(out, cgroup, comm, frames, nr);
+	fclose(out);
+
 	found = need(tsearch(folded, &all_folded, folded_cmp));
 	(*found)->weight += head->weight;
+	(*found)->samples++;
 	if (*found != folded) {
-		free(text);
+		free(folded->text);
 		free(folded);
 	}
 }
 
-static void print_folded(const void *node, VISIT which, int depth)
+static void write_stack(const void *node, VISIT which, int depth)
 {
 	const struct folded *folded = *(struct folded **)node;
 
-	if (which == postorder || which == leaf)
+	if (which != postorder && which != leaf)
+		return;
+	if (!opts.pprof)
 		printf("%s %llu\n", folded->text,
 		       (unsigned long long)folded->weight);
+	else if (opts.off_cpu)
+		pprof_sample(folded->text, folded->len, folded->samples,
+			     folded->weight * 1000);
+	else
+		pprof_sample(folded->text, folded->len, folded->samples,
+			     folded->samples * NSEC_PER_SEC / opts.frequency);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -475,46 +689,71 @@ static int on_event(void *ctx, void *data, size_t size)
 
 /* ------------------------------------------------------------------------ */
 
+/* Options without a letter */
+enum {
+	OPT_OFF_CPU = 256,
+	OPT_BY_CGROUP,
+	OPT_PPROF,
+};
+
 static const struct argp_option options[] = {
-	{ "frequency", 'F', "HZ", 0, "Samples a second on each CPU (99)" },
-	{ "pid", 'p', "PID", 0, "Only this process and its new children" },
-	{ "duration", 'd', "SECONDS", 0, "How long; without, until interrupted" },
-	{ "off-cpu", 'o', "USECS", OPTION_ARG_OPTIONAL,
-	  "What threads wait for, that long at least; numbers are microseconds" },
+	{ "frequency", 'F', "HZ", 0, "Samples a second on each CPU (default: 99)" },
+	{ "pid", 'p', "PID", 0,
+	  "Only this process and its new children (default: all processes)" },
+	{ "duration", 'd', "SECONDS", 0,
+	  "How long (default: until the command ends, or it is interrupted)" },
+	{ "off-cpu", OPT_OFF_CPU, "USECS", OPTION_ARG_OPTIONAL,
+	  "What threads wait for, that long at least (default: 0); numbers are microseconds" },
 	{ "waiters", 'w', "THREADS", 0,
-	  "With --off-cpu: how many may wait at the same time (4096)" },
+	  "With --off-cpu: how many may wait at the same time (default: 4096)" },
+	{ "by-cgroup", OPT_BY_CGROUP, NULL, 0,
+	  "Tell the stacks of different cgroups apart" },
+	{ "output", 'o', "FILE", 0,
+	  "Write the folded stacks to this file (default: standard output)" },
+	{ "pprof", OPT_PPROF, "FILE", 0,
+	  "Write a profile in pprof's format to this file, instead of folded stacks" },
 	{ }
 };
 
+static unsigned long to_number(const char *arg, unsigned long least, struct argp_state *state)
+{
+	unsigned long value;
+	char *end;
+
+	errno = 0;
+	value = strtoul(arg, &end, 10);
+	if (errno || end == arg || *end || value > INT_MAX || value < least)
+		argp_error(state, "'%s' is not a number in range", arg);
+	return value;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	char *end = "";
-	unsigned long value = 0;
-
-	if (arg && key != ARGP_KEY_ARG) {
-		errno = 0;
-		value = strtoul(arg, &end, 10);
-		if (errno || end == arg || *end || value > INT_MAX ||
-		    (!value && key != 'o'))
-			argp_error(state, "'%s' is not a number in range", arg);
-	}
-
 	switch (key) {
 	case 'F':
-		opts.frequency = value;
+		opts.frequency = to_number(arg, 1, state);
 		break;
 	case 'p':
-		opts.pid = value;
+		opts.pid = to_number(arg, 1, state);
 		break;
 	case 'd':
-		opts.seconds = value;
+		opts.seconds = to_number(arg, 1, state);
 		break;
-	case 'o':
+	case OPT_OFF_CPU:
 		opts.off_cpu = true;
-		opts.min_usecs = value;
+		opts.min_usecs = arg ? to_number(arg, 0, state) : 0;
 		break;
 	case 'w':
-		opts.waiters = value;
+		opts.waiters = to_number(arg, 1, state);
+		break;
+	case OPT_BY_CGROUP:
+		opts.by_cgroup = true;
+		break;
+	case 'o':
+		opts.output = arg;
+		break;
+	case OPT_PPROF:
+		opts.pprof = arg;
 		break;
 	case ARGP_KEY_ARG:
 		opts.command = &state->argv[state->next - 1];
@@ -523,6 +762,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (opts.command && opts.pid)
 			argp_error(state, "give a process or a command, not both");
+		if (opts.output && opts.pprof)
+			argp_error(state, "give --output or --pprof, not both");
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -532,7 +773,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp argp = {
 	options, parse, "[COMMAND...]",
-	"Print where programs spend their time as folded stacks, for flame graphs. User stacks are complete where programs have frame pointers or SFrame tables, and everywhere while the service unwind-tables runs."
+	"Print where programs spend their time as folded stacks, for flame graphs, or as a profile for pprof. User stacks are complete where programs have frame pointers or SFrame tables, and everywhere while the service unwind-tables runs."
 };
 
 static int quiet(enum libbpf_print_level level, const char *format, va_list args)
@@ -587,8 +828,17 @@ static void sample_cpus(struct unwindprof *skel, struct bpf_link **links, int nr
 		die("no CPU", ENODEV);
 }
 
+static __u64 now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_REALTIME, &time);
+	return time.tv_sec * NSEC_PER_SEC + time.tv_nsec;
+}
+
 int main(int argc, char **argv)
 {
+	struct pprof_times times = { };
 	int go[2], ret, i, status = 0, nr_cpus = libbpf_num_possible_cpus();
 	struct bpf_link **links;
 	struct ring_buffer *ring;
@@ -601,6 +851,10 @@ int main(int argc, char **argv)
 	libbpf_set_print(quiet);
 	/* Names are UTF-8, if anything, whatever the user's locale is. */
 	setlocale(LC_CTYPE, "C.UTF-8");
+	if (opts.output && !freopen(opts.output, "we", stdout))
+		die(opts.output, errno);
+	if (opts.pprof)
+		pprof_begin(opts.pprof);
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	signal(SIGALRM, on_signal);
@@ -620,6 +874,7 @@ int main(int argc, char **argv)
 	skel->rodata->target = target;
 	skel->rodata->self = getpid();
 	skel->rodata->min_usecs = opts.min_usecs;
+	skel->rodata->by_cgroup = opts.by_cgroup;
 	bpf_program__set_autoload(skel->progs.off_cpu, opts.off_cpu);
 	bpf_program__set_autoload(skel->progs.on_cpu, !opts.off_cpu);
 	if (opts.off_cpu)
@@ -635,6 +890,10 @@ int main(int argc, char **argv)
 	if (!ring)
 		die("cannot read the events", errno);
 	read_ksyms();
+	if (opts.pprof)
+		read_kernel();
+	if (opts.by_cgroup)
+		find_cgroups();
 
 	/* Whoever asks must have somebody who listens. */
 	skel->links.complete = bpf_program__attach(skel->progs.complete);
@@ -648,6 +907,9 @@ int main(int argc, char **argv)
 	if (child && write(go[1], "", 1) != 1)
 		die("cannot start the command", errno);
 
+	times.start = now();
+	if (!opts.off_cpu)
+		times.period = NSEC_PER_SEC / opts.frequency;
 	alarm(opts.seconds);
 	while (!stop) {
 		ret = ring_buffer__poll(ring, 100);
@@ -658,6 +920,7 @@ int main(int argc, char **argv)
 	for (i = 0; i < nr_cpus; i++)
 		bpf_link__destroy(links[i]);
 	unwindprof__detach(skel);
+	times.duration = now() - times.start;
 	draining = true;
 	ring_buffer__consume(ring);
 
@@ -671,7 +934,11 @@ int main(int argc, char **argv)
 	/* Threads that have not been back in user space */
 	while (all_waiting)
 		merge(*(struct waiting **)all_waiting, NULL, 0);
-	twalk(all_folded, print_folded);
+	twalk(all_folded, write_stack);
+	if (opts.pprof)
+		pprof_end(&times);
+	else if (fflush(stdout))
+		die("cannot write the stacks", errno);
 
 	ring_buffer__free(ring);
 	unwindprof__destroy(skel);

@@ -27,6 +27,8 @@ struct prof_head {
 	__u32 unused;
 	/* 0: the user stack is in here, or there is none */
 	__u64 cookie;
+	/* If it was asked for */
+	__u64 cgroup;
 	/* Samples, or microseconds off the CPU */
 	__u64 weight;
 	char comm[16];

@@ -407,6 +407,8 @@ static const char *reason_text(u16 reason)
 		return "the task was being killed";
 	case PERF_RECORD_MISC_CALLCHAIN_CHANGING:
 		return "another thread was changing the mappings";
+	case PERF_RECORD_MISC_CALLCHAIN_REMOTE:
+		return "another process supplies the memory of the stack";
 	case PERF_RECORD_MISC_CALLCHAIN_NO_FP:
 		return "the frame pointer is not known there";
 	default:

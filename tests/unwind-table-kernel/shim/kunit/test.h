@@ -40,6 +40,7 @@ struct kunit_suite {
 #define KUNIT_EXPECT_EQ_MSG(test, a, b, fmt, ...)			\
 	KUNIT_CHECK(test, ==, a, b, " " fmt, ##__VA_ARGS__)
 #define KUNIT_EXPECT_EQ(test, a, b)	KUNIT_CHECK(test, ==, a, b, "")
+#define KUNIT_EXPECT_LE(test, a, b)	KUNIT_CHECK(test, <=, a, b, "")
 #define KUNIT_EXPECT_TRUE(test, a)	KUNIT_CHECK(test, ==, !!(a), 1, "")
 #define KUNIT_EXPECT_FALSE(test, a)	KUNIT_CHECK(test, ==, !!(a), 0, "")
 #define KUNIT_EXPECT_STREQ(test, a, b) do {				\

@@ -23,10 +23,12 @@ log="${tmpdir}/log"
 supported=false
 workload_pid=""
 paranoid=""
+in_place=""
 err=0
 
 cleanup() {
   [ -z "${paranoid}" ] || echo "${paranoid}" > /proc/sys/kernel/perf_event_paranoid
+  [ -z "${in_place}" ] || echo "${in_place}" > /proc/sys/kernel/unwind_in_place
   [ -z "${workload_pid}" ] || kill -KILL "${workload_pid}" 2>/dev/null || true
   rm -rf "${tmpdir}"
   trap - EXIT TERM INT
@@ -200,7 +202,8 @@ test_overwrite() {
   check "all rings are overwritten, all merged" "ok" "$(all_merged)"
 }
 
-# A task sleeps while the output is switched: its sample goes where the record goes
+# A task sleeps while the output is switched: its sample goes where the record goes.
+# The kernel must not walk the task's stack at the event, or no record follows.
 test_switch_output() {
   local name="${tmpdir}/switched" file stats sum="" blank=0
 
@@ -209,8 +212,18 @@ test_switch_output() {
     echo "switched output [Skip] no python3"
     return
   fi
+  if [ -w /proc/sys/kernel/unwind_in_place ]
+  then
+    in_place=$(cat /proc/sys/kernel/unwind_in_place)
+    echo 0 > /proc/sys/kernel/unwind_in_place
+  fi
   perf record -o "${name}" --switch-output=2s --call-graph fp,defer -e context-switches -c 1 \
 	python3 -c 'import time; time.sleep(15)' > /dev/null 2> "${log}" || true
+  if [ -n "${in_place}" ]
+  then
+    echo "${in_place}" > /proc/sys/kernel/unwind_in_place
+    in_place=""
+  fi
   if [ "$(find "${tmpdir}" -name "switched.*" | wc -l)" -lt 2 ]
   then
     echo "switched output [Skip] not switched"

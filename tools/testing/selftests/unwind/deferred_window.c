@@ -220,7 +220,7 @@ TEST_F(window, nmi_at_the_reset_sees_the_old_context_or_none)
 	int ret;
 
 	ret = mod_cmd(self->s.fd,
-		      "probe 1 kprobe:__unwind_deferred_reset %d 1 nmi 0 100000",
+		      "probe 1 kprobe:unwind_context_reset %d 1 nmi 0 100000",
 		      my_tid());
 	ASSERT_EQ(0, ret);
 	ASSERT_EQ(0, enter_many(&self->s, "tp:sys_exit", "task", 100000, ""));

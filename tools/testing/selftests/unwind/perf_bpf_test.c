@@ -10,6 +10,8 @@
 #include "walker_stubs.h"
 #include "unwind_harness.h"
 
+#define SYSCTL_IN_PLACE		"/proc/sys/kernel/unwind_in_place"
+
 /* ------------------------------------------------------------------------ */
 /* BPF									    */
 
@@ -359,6 +361,7 @@ TEST_F(abi, sample_of_a_bpf_program_holds_the_frames_of_the_record)
 	struct up_ring *enter, *sleeps;
 	struct perf_event_attr attr;
 	struct up_rec *sample, *rec;
+	size_t i;
 	int fd;
 
 	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
@@ -376,16 +379,20 @@ TEST_F(abi, sample_of_a_bpf_program_holds_the_frames_of_the_record)
 					A(&arg), sizeof(arg)));
 	EXPECT_TRUE(drain_all());
 	ASSERT_EQ(1, count_samples(enter));
-	ASSERT_EQ(1, count_records(enter));
+	/* The task may be preempted in other system calls, too. */
+	ASSERT_LE(1, count_records(enter));
 	rec = answer_to(sample_nr(enter, 0), enter);
 	ASSERT_NE(NULL, rec);
 	EXPECT_TRUE(chain_syscall_ok(rec->ips, rec->nr));
 	/* The last one: the tick may have come between */
-	ASSERT_LE(1, count_samples(sleeps));
-	sample = sample_nr(sleeps, count_samples(sleeps) - 1);
+	for (i = count_samples(sleeps); i; i--) {
+		sample = sample_nr(sleeps, i - 1);
+		if (!sample->deferred)
+			break;
+	}
+	ASSERT_LT(0, i);
 	EXPECT_LE(rec->time, sample->time);
 	EXPECT_LT(0, sample->nr_kernel);
-	EXPECT_FALSE(sample->deferred);
 	ASSERT_TRUE(sample->has_user);
 	EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user, rec->ips, rec->nr));
 	close(fd);
@@ -442,6 +449,8 @@ FIXTURE_SETUP(touch)
 	if (must_skip(_metadata, need_tracepoint("exceptions", "page_fault_kernel")))
 		return;
 	abi_begin();
+	/* What a task looks at for walks by tables are page faults, too. */
+	up_write_number(SYSCTL_IN_PLACE, 0);
 	ASSERT_TRUE(map_code(TOUCH_NEAR, 1));
 	ASSERT_TRUE(map_code(TOUCH_FAR, 1));
 	self->array = bpf_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct bpf_result), 1);
@@ -480,6 +489,7 @@ FIXTURE_SETUP(touch)
 
 FIXTURE_TEARDOWN(touch)
 {
+	up_write_number(SYSCTL_IN_PLACE, 1);
 	abi_end();
 	close(self->array);
 	close(self->stacks);

@@ -50,53 +50,126 @@ static char *next_line(int kmsg)
 	}
 }
 
-TEST(module_prints_the_exact_stack_of_each_call)
+FIXTURE(sample)
+{
+	int kmsg;
+};
+
+FIXTURE_SETUP(sample)
+{
+	if (must_skip(_metadata, need_root()))
+		return;
+	self->kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (self->kmsg < 0)
+		SKIP(return, "needs /dev/kmsg");
+}
+
+FIXTURE_TEARDOWN(sample)
+{
+	close(self->kmsg);
+}
+
+/*
+ * Trace @symbol in this process, and read @kmsg from here on. Returns false if that
+ * cannot be.
+ */
+static bool traced(struct __test_metadata *_metadata, int kmsg, const char *symbol)
+{
+	char args[128];
+	const char *why;
+
+	snprintf(args, sizeof(args), "symbol=%s pid=%d", symbol, getpid());
+	why = load(args);
+	if (must_skip(_metadata, why && strstr(why, "needs") ? why : NULL))
+		return false;
+	EXPECT_EQ(NULL, why);
+	lseek(kmsg, 0, SEEK_END);
+	return !why;
+}
+
+static void untraced(struct __test_metadata *_metadata)
+{
+	ASSERT_EQ(0, syscall(SYS_delete_module, "unwind_tracer", O_NONBLOCK));
+}
+
+/* The next call is one that a stack follows; put its cookie into @cookie. */
+static void expect_call(struct __test_metadata *_metadata, int kmsg, char cookie[32])
+{
+	char want[64], *line = next_line(kmsg);
+
+	ASSERT_NE(NULL, line);
+	snprintf(want, sizeof(want), "call by %d, stack ", my_tid());
+	ASSERT_EQ(0, strncmp(want, line, strlen(want)));
+	snprintf(cookie, 32, "%s", line + strlen(want));
+}
+
+static void expect_stack(struct __test_metadata *_metadata, int kmsg, const char *cookie)
 {
 	static const char * const ips[] = {
 		chain_ip_syscall, chain_ip_middle, chain_ip_outer, chain_ip_base
 	};
-	char args[64], want[128], cookie[32], last[32] = "";
-	const char *why;
-	int kmsg, i, j;
-	char *line;
+	char want[128];
+	int i;
 
-	if (must_skip(_metadata, need_root()))
-		return;
-	kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (kmsg < 0)
-		SKIP(return, "needs /dev/kmsg");
-	lseek(kmsg, 0, SEEK_END);
-	snprintf(args, sizeof(args), "symbol=__x64_sys_getppid pid=%d", getpid());
-	why = load(args);
-	if (must_skip(_metadata, why && strstr(why, "needs") ? why : NULL))
-		return;
-	ASSERT_EQ(NULL, why);
+	snprintf(want, sizeof(want), "stack %s of %d, %d frames", cookie, my_tid(),
+		 CHAIN_NR);
+	EXPECT_STREQ(want, next_line(kmsg));
+	for (i = 0; i < CHAIN_NR; i++) {
+		snprintf(want, sizeof(want), "  %lx", (unsigned long)ips[i]);
+		EXPECT_STREQ(want, next_line(kmsg));
+	}
+}
 
+TEST_F(sample, module_prints_the_exact_stack_of_each_call)
+{
+	char cookie[32], last[32] = "";
+	int i;
+
+	if (!traced(_metadata, self->kmsg, "__x64_sys_getppid"))
+		return;
 	for (i = 0; i < CALLS; i++)
 		chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
-	ASSERT_EQ(0, syscall(SYS_delete_module, "unwind_tracer", O_NONBLOCK));
+	untraced(_metadata);
 	/* Of this one it does not know. */
 	chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
 
 	for (i = 0; i < CALLS; i++) {
-		line = next_line(kmsg);
-		ASSERT_NE(NULL, line);
-		snprintf(want, sizeof(want), "call by %d, stack ", my_tid());
-		ASSERT_EQ(0, strncmp(want, line, strlen(want)));
-		snprintf(cookie, sizeof(cookie), "%s", line + strlen(want));
+		expect_call(_metadata, self->kmsg, cookie);
 		EXPECT_STRNE(last, cookie);
 		snprintf(last, sizeof(last), "%s", cookie);
-
-		snprintf(want, sizeof(want), "stack %s of %d, %d frames", cookie,
-			 my_tid(), CHAIN_NR);
-		EXPECT_STREQ(want, next_line(kmsg));
-		for (j = 0; j < CHAIN_NR; j++) {
-			snprintf(want, sizeof(want), "  %lx", (unsigned long)ips[j]);
-			EXPECT_STREQ(want, next_line(kmsg));
-		}
+		expect_stack(_metadata, self->kmsg, cookie);
 	}
-	EXPECT_EQ(NULL, next_line(kmsg));
-	close(kmsg);
+	EXPECT_EQ(NULL, next_line(self->kmsg));
+}
+
+/*
+ * On the way out the task is called with the stack, and looks for signals after that.
+ * The one it finds is ignored; a handler would begin a new context.
+ */
+TEST_F(sample, module_prints_the_stack_again_for_a_call_that_comes_after_it)
+{
+	uint64_t set = 1ULL << (SIGUSR1 - 1);
+	char cookie[32], want[64], *line;
+	int again = 0;
+
+	signal(SIGUSR1, SIG_IGN);
+	ASSERT_EQ(0, syscall(SYS_rt_sigprocmask, SIG_BLOCK, &set, NULL, sizeof(set)));
+	ASSERT_EQ(0, raise(SIGUSR1));
+	if (!traced(_metadata, self->kmsg, "recalc_sigpending"))
+		return;
+	ASSERT_EQ(0, chain_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&set, 0,
+				   sizeof(set), 0, 0));
+	untraced(_metadata);
+
+	expect_call(_metadata, self->kmsg, cookie);
+	expect_stack(_metadata, self->kmsg, cookie);
+	snprintf(want, sizeof(want), "call by %d, stack is known", my_tid());
+	while ((line = next_line(self->kmsg))) {
+		EXPECT_STREQ(want, line);
+		expect_stack(_metadata, self->kmsg, cookie);
+		again++;
+	}
+	EXPECT_LE(1, again);
 }
 
 TEST_HARNESS_MAIN

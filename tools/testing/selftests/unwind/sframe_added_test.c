@@ -555,6 +555,75 @@ TEST_F(added, threads_share_it)
 	EXPECT_EQ(0, (long)ret);
 }
 
+/* A page that is split off its mapping, and becomes part of it again */
+struct splitter {
+	u8 *page;
+	int stop;
+};
+
+static void *thread_splits(void *arg)
+{
+	struct splitter *split = arg;
+
+	while (!get_flag(&split->stop)) {
+		mprotect(split->page, PAGE, PROT_READ);
+		mprotect(split->page, PAGE, PROT_CODE);
+	}
+	return NULL;
+}
+
+/* Does the trace have every frame, unless it says that mappings were changing? */
+static bool is_exact_or_changing(const struct code *code)
+{
+	struct up_rec *rec;
+	bool ok = false;
+
+	up_enable(&stack_ring);
+	call_code(SYS_getppid, (void *)code->top);
+	up_disable(&stack_ring);
+	up_drain(&stack_ring);
+	rec = up_nth(&stack_ring, UT_RECORD_CALLCHAIN_DEFERRED, 0);
+	if (rec && !rec->bad) {
+		size_t nr = rec->nr < code->nr_ips ? rec->nr : code->nr_ips;
+
+		ok = up_frames_equal(rec->ips, nr, code->ips, nr) &&
+		     (nr == code->nr_ips || UT_MISC_END(rec->misc) == UT_END_CHANGING);
+	}
+	up_forget(&stack_ring);
+	return ok;
+}
+
+/* What is below the page was a mapping of its own when it was found. */
+TEST_F(added, mapping_that_is_being_split_leaves_it)
+{
+	u8 *mem = map_anon(0, AREA_SIZE + 2 * PAGE, PROT_CODE, 0);
+	struct splitter split = { .page = mem + AREA_SIZE };
+	u64 words[] = { 0, (u64)mem + 64, 0, 0 };
+	uint64_t ips[MAX_IPS];
+	pthread_t thread;
+	struct area a;
+	int i;
+
+	ASSERT_EQ(0, mprotect(split.page + PAGE, PAGE, PROT_NONE));
+	ASSERT_TRUE(area_fill(&a, mem, variant->version, variant->pcrel, true));
+	ASSERT_EQ(0, area_add(&a));
+	ASSERT_EQ(0, mprotect(split.page, PAGE, PROT_READ));
+	words[0] = (u64)&words[2];
+	EXPECT_EQ(2, stack_of_words(words, ips));
+	ASSERT_EQ(0, mprotect(split.page, PAGE, PROT_CODE));
+	EXPECT_TRUE(is_exact(&a.code));
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, thread_splits, &split));
+	for (i = 0; i < 10000 && is_exact_or_changing(&a.code); i++)
+		;
+	EXPECT_EQ(10000, i);
+	set_flag(&split.stop, 1);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_TRUE(is_exact(&a.code));
+	remove_table(a.table);
+	munmap(mem, AREA_SIZE + 2 * PAGE);
+}
+
 /* The stack of a getppid() in a handler that interrupted the leaf. */
 static struct area *signal_area;
 static uint64_t signal_ips[MAX_IPS];

@@ -132,7 +132,7 @@ bool stack_ring_open(void)
 	/* A child has a copy of its parent's, which is of no use here. */
 	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
 		     tracepoint_id("raw_syscalls", "sys_enter"),
-		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+		     DEFER_BITS);
 	attr.exclude_callchain_kernel = 1;
 	if (up_open_pages(&stack_ring, &attr, 0, -1, -1, 4))
 		return false;
@@ -155,8 +155,11 @@ int stack_take(uint64_t *ips)
 	up_disable(&stack_ring);
 	up_drain(&stack_ring);
 
-	rec = up_nth(&stack_ring, UT_RECORD_CALLCHAIN_DEFERRED, 0);
+	rec = up_nth(&stack_ring, in_place ? PERF_RECORD_SAMPLE :
+					     UT_RECORD_CALLCHAIN_DEFERRED, 0);
 	if (rec && !rec->bad && up_count(&stack_ring, rec->type) == 1) {
+		if (in_place)
+			rec = up_answer(&stack_ring, rec);
 		nr = rec->nr < MAX_IPS ? rec->nr : MAX_IPS;
 		memcpy(ips, rec->ips, nr * sizeof(*ips));
 	}

@@ -18,6 +18,44 @@ void image_phdr(Elf64_Phdr *phdr, unsigned int type, unsigned int flags,
 	phdr->p_align = PAGE;
 }
 
+/* The header of a library with @nr program headers, which come right after it */
+static void image_ehdr(Elf64_Ehdr *ehdr, unsigned int nr)
+{
+	memcpy(ehdr->e_ident, ELFMAG, SELFMAG);
+	ehdr->e_ident[EI_CLASS] = ELFCLASS64;
+	ehdr->e_ident[EI_DATA] = ELFDATA2LSB;
+	ehdr->e_ident[EI_VERSION] = EV_CURRENT;
+	ehdr->e_type = ET_DYN;
+	ehdr->e_machine = EM_X86_64;
+	ehdr->e_version = EV_CURRENT;
+	ehdr->e_phoff = sizeof(Elf64_Ehdr);
+	ehdr->e_ehsize = sizeof(Elf64_Ehdr);
+	ehdr->e_phentsize = sizeof(Elf64_Phdr);
+	ehdr->e_phnum = nr;
+}
+
+/*
+ * Make what ld.so takes for a library: headers in the first page of its code, and after
+ * the code, at @data, a page with nothing but an empty symbol table.
+ */
+void image_headers(u8 *mem, unsigned long data)
+{
+	Elf64_Phdr *phdr = (Elf64_Phdr *)((Elf64_Ehdr *)mem + 1);
+	Elf64_Dyn dynamic[] = {
+		{ DT_STRTAB, { data + PAGE / 2 } }, { DT_STRSZ, { 1 } },
+		{ DT_SYMTAB, { data + PAGE / 2 } }, { DT_SYMENT, { sizeof(Elf64_Sym) } },
+		{ DT_NULL, { 0 } },
+	};
+
+	memset(mem, 0, PAGE);
+	image_ehdr((Elf64_Ehdr *)mem, 4);
+	image_phdr(&phdr[0], PT_LOAD, PF_R | PF_X, 0, 0, data);
+	image_phdr(&phdr[1], PT_LOAD, PF_R | PF_W, data, data, PAGE);
+	image_phdr(&phdr[2], PT_DYNAMIC, PF_R | PF_W, data, data, sizeof(dynamic));
+	image_phdr(&phdr[3], PT_GNU_STACK, PF_R | PF_W, 0, 0, 0);
+	memcpy(mem + data, dynamic, sizeof(dynamic));
+}
+
 /* Make the file, for @addr. Its headers can be changed until image_map(). */
 bool image_make(struct image *image, unsigned int version, bool pcrel)
 {
@@ -42,17 +80,7 @@ bool image_make(struct image *image, unsigned int version, bool pcrel)
 
 	image->ehdr = (Elf64_Ehdr *)image->file;
 	image->phdr = (Elf64_Phdr *)(image->ehdr + 1);
-	memcpy(image->ehdr->e_ident, ELFMAG, SELFMAG);
-	image->ehdr->e_ident[EI_CLASS] = ELFCLASS64;
-	image->ehdr->e_ident[EI_DATA] = ELFDATA2LSB;
-	image->ehdr->e_ident[EI_VERSION] = EV_CURRENT;
-	image->ehdr->e_type = ET_DYN;
-	image->ehdr->e_machine = EM_X86_64;
-	image->ehdr->e_version = EV_CURRENT;
-	image->ehdr->e_phoff = sizeof(Elf64_Ehdr);
-	image->ehdr->e_ehsize = sizeof(Elf64_Ehdr);
-	image->ehdr->e_phentsize = sizeof(Elf64_Phdr);
-	image->ehdr->e_phnum = PH_NR;
+	image_ehdr(image->ehdr, PH_NR);
 	image_phdr(&image->phdr[PH_HEADERS], PT_LOAD, PF_R, 0, 0, FILE_TEXT);
 	image_phdr(&image->phdr[PH_TEXT], PT_LOAD, PF_R | PF_X, FILE_TEXT,
 		   FILE_TEXT, PAGE);

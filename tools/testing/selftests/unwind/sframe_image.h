@@ -34,6 +34,7 @@ struct image {
 
 void image_phdr(Elf64_Phdr *phdr, unsigned int type, unsigned int flags,
 		unsigned long off, unsigned long vaddr, size_t size);
+void image_headers(u8 *mem, unsigned long data);
 bool image_make(struct image *image, unsigned int version, bool pcrel);
 bool image_map(struct image *image);
 void image_free(struct image *image);

@@ -1076,7 +1076,7 @@ FIXTURE_VARIANT_ADD(late, the_code_is_that_of_another_file)
 FIXTURE_VARIANT_ADD(late, the_code_is_none_any_more)
 {
 	.meanwhile = change_protection,
-	.nr = 2,
+	.nr = 1,
 	.nr_next = 3,
 };
 

@@ -1248,10 +1248,10 @@ static size_t large_table(struct _test_data_dev *self, unsigned int kb)
 			t->runs[0].nr_pages++;
 			t->header.nr_pages++;
 		}
-		t->rows[t->header.nr_rows++] = (struct unwind_table_row){
+		t->rows[t->header.nr_rows] = (struct unwind_table_row){
 			.offset = offset % PAGE, .rule = 1,
 		};
-		t->pages[t->header.nr_pages] = t->header.nr_rows;
+		t->blocks[t->header.nr_pages] = t->header.nr_rows++;
 	}
 	return table_join(t, self->data);
 }
@@ -1394,7 +1394,7 @@ static void *makes_slowly(void *data)
 	return NULL;
 }
 
-/* Each thread may have a copy of a table that it hands in. */
+/* Each thread may have a copy of a table that it hands in, and room for what is kept. */
 TEST_F(dev, sysctl_limits_copies_that_are_not_tables_yet)
 {
 	long long old = up_read_number(SYSCTL_MAX_KB), all = all_bytes(self);
@@ -1411,7 +1411,7 @@ TEST_F(dev, sysctl_limits_copies_that_are_not_tables_yet)
 	ASSERT_EQ(0, pthread_create(&thread, NULL, makes_slowly, &slow));
 	for (i = 0; i < 5000 && dev_info(self->fd, "all_bytes") == all; i++)
 		usleep(1000);
-	EXPECT_EQ(len, dev_info(self->fd, "all_bytes") - all);
+	EXPECT_EQ(2 * len, dev_info(self->fd, "all_bytes") - all);
 
 	/* There is room for one more table, and none for its copy. */
 	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, all / 1024 + 1 + 500));
@@ -1433,15 +1433,16 @@ TEST_F(dev, number_of_tables_of_a_descriptor_is_limited)
 	size_t len;
 	int i, ret = 0;
 
-	/* The smallest one there is: one page without rows */
+	/* The smallest one there is: one page with a row */
 	memset(self->data, 0, PAGE);
 	*h = self->table->header;
 	h->nr_runs = 1;
 	h->nr_pages = 1;
-	h->nr_rows = 0;
-	h->nr_rules = 0;
+	h->nr_rows = 1;
+	h->nr_rules = 1;
 	((struct unwind_table_run *)(h + 1))->nr_pages = 1;
-	len = sizeof(*h) + sizeof(struct unwind_table_run) + 2 * 4;
+	len = sizeof(*h) + sizeof(struct unwind_table_run) + 2 * 4 +
+	      sizeof(struct unwind_table_row) + sizeof(struct unwind_table_rule);
 	for (i = 1; i < 65536 && ret >= 0; i++)
 		ret = dev_make(self->fd, self->data, len);
 	EXPECT_EQ(65536, ret);
@@ -1449,6 +1450,76 @@ TEST_F(dev, number_of_tables_of_a_descriptor_is_limited)
 	EXPECT_EQ(0, dev_drop(self->fd, 7));
 	EXPECT_EQ(7, dev_make(self->fd, self->data, len));
 	EXPECT_EQ(65536, dev_info(self->fd, "tables"));
+}
+
+/* As many files as can have tables, whoever made these */
+#define MAX_FILES	65536
+
+/* A new file of a page, which has been as it is for long, with the table */
+static int attach_to_new(struct _test_data_dev *self, const char *path)
+{
+	static const struct timespec long_ago[2] = { { 1000000000, 1 }, { 1000000000, 1 } };
+	struct unwind_table_attach arg;
+	struct code_file f = { };
+	int ret = -EIO;
+
+	f.fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	if (f.fd < 0 || ftruncate(f.fd, PAGE) || futimens(f.fd, long_ago) ||
+	    fstat(f.fd, &f.st))
+		return -EIO;
+	close(f.fd);
+	f.fd = open(path, O_RDONLY | O_CLOEXEC);
+	f.mem = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, f.fd, 0);
+	if (f.mem != MAP_FAILED) {
+		arg = attach_arg_of(self->nr, f.mem, &f);
+		arg.pidfd = self->pidfd;
+		ret = dev_attach(self->fd, &arg);
+		munmap(f.mem, PAGE);
+	}
+	close(f.fd);
+	return ret;
+}
+
+TEST_F_TIMEOUT(dev, number_of_files_with_tables_is_limited, 240)
+{
+	char dir[64], path[128];
+	time_t start = time(NULL);
+	long long refused;
+	int i, ret = 0;
+
+	snprintf(dir, sizeof(dir), "%s", test_path("many"));
+	ASSERT_EQ(0, mkdir(dir, 0755));
+	/* With the file system all of them go at once. */
+	ASSERT_EQ(0, mount("many", dir, "tmpfs", 0, "nr_inodes=0"));
+	for (i = 0; i < MAX_FILES && !ret; i++) {
+		snprintf(path, sizeof(path), "%s/%d", dir, i);
+		ret = attach_to_new(self, path);
+		if (i == MAX_FILES / 64 && time(NULL) > start + 2) {
+			umount(dir);
+			SKIP(return, "takes minutes on this kernel");
+		}
+	}
+	EXPECT_EQ(0, ret);
+	EXPECT_EQ(MAX_FILES, i);
+	refused = dev_info(self->fd, "all_refused");
+	snprintf(path, sizeof(path), "%s/more", dir);
+	EXPECT_EQ(-ENOSPC, attach_to_new(self, path));
+	EXPECT_EQ(MAX_FILES, dev_info(self->fd, "attached"));
+	EXPECT_EQ(refused + 1, dev_info(self->fd, "all_refused"));
+
+	/* One goes, another one can come. */
+	snprintf(path, sizeof(path), "%s/0", dir);
+	EXPECT_EQ(0, unlink(path));
+	EXPECT_EQ(MAX_FILES - 1, dev_info(self->fd, "attached"));
+	snprintf(path, sizeof(path), "%s/more", dir);
+	EXPECT_EQ(0, attach_to_new(self, path));
+	snprintf(path, sizeof(path), "%s/most", dir);
+	EXPECT_EQ(-ENOSPC, attach_to_new(self, path));
+
+	EXPECT_EQ(0, umount(dir));
+	EXPECT_EQ(0, rmdir(dir));
+	EXPECT_EQ(0, dev_info(self->fd, "attached"));
+	EXPECT_EQ(0, file_attach(self->fd, self->nr, &self->file));
 }
 
 /* A memory cgroup without children, or NULL */

@@ -41,6 +41,7 @@ void table_start(struct table *t)
 	t->header.version = UNWIND_TABLE_VERSION;
 	t->header.machine = 62;
 	t->header.word_size = 8;
+	t->header.block_shift = UNWIND_TABLE_PAGE_SHIFT;
 	/* What is before the first row */
 	t->header.nr_rules = 1;
 	t->rules[0] = rule_of(UNWIND_TABLE_NOT_COVERED);
@@ -48,8 +49,8 @@ void table_start(struct table *t)
 
 static void put_row(struct table *t, u16 offset, unsigned int rule)
 {
-	t->rows[t->header.nr_rows++] = (struct unwind_table_row){ offset, rule };
-	t->pages[t->header.nr_pages] = t->header.nr_rows;
+	t->rows[t->header.nr_rows] = (struct unwind_table_row){ offset, rule };
+	t->blocks[t->header.nr_pages] = t->header.nr_rows++;
 }
 
 /* The page after the last one, or any other; then it is in a new run. */
@@ -61,11 +62,11 @@ static void put_page(struct table *t, u64 page)
 		run--;
 	} else {
 		run->page = page;
+		run->first_block = t->header.nr_pages;
 		t->header.nr_runs++;
 	}
 	run->nr_pages++;
 	t->header.nr_pages++;
-	t->pages[t->header.nr_pages] = t->header.nr_rows;
 }
 
 static void go_to(struct table *t, u64 offset, bool row)
@@ -112,10 +113,11 @@ void table_end(struct table *t, u64 offset)
 	t->last = 0;
 }
 
-/* A page without rows, which comes after the last one */
+/* A page that is not covered, which comes after the last one */
 void table_empty(struct table *t)
 {
 	put_page(t, t->at / PAGE + 1);
+	put_row(t, 0, 0);
 	t->at += PAGE;
 	t->last = 0;
 }
@@ -133,7 +135,7 @@ size_t table_join(const struct table *t, void *to)
 
 	at = join(at, h, sizeof(*h));
 	at = join(at, t->runs, h->nr_runs * sizeof(t->runs[0]));
-	at = join(at, t->pages, (h->nr_pages + 1) * sizeof(t->pages[0]));
+	at = join(at, t->blocks, (h->nr_pages + 1) * sizeof(t->blocks[0]));
 	at = join(at, t->rows, h->nr_rows * sizeof(t->rows[0]));
 	at = join(at, t->rules, h->nr_rules * sizeof(t->rules[0]));
 	return at - (u8 *)to;
@@ -490,7 +492,7 @@ bool table_ring_open(void)
 
 	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
 		     tracepoint_id("raw_syscalls", "sys_enter"),
-		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+		     DEFER_BITS);
 	attr.exclude_callchain_kernel = 1;
 	if (up_open_pages(&table_ring, &attr, 0, -1, -1, 4))
 		return false;
@@ -501,40 +503,53 @@ bool table_ring_open(void)
 	return true;
 }
 
-/* Walk @s. */
-void table_walk(const struct stack *s, struct trace *t)
+/* Walk @s, of which @ring has one sample. */
+void ring_walk(struct up_ring *ring, const struct stack *s, struct trace *t)
 {
-	struct up_rec *sample, *rec = NULL;
+	struct up_rec *rec = NULL;
 
 	memset(t, 0, sizeof(*t));
 	t->nr = -1;
-	if (!table_ring_open())
-		return;
-	up_enable(&table_ring);
+	up_enable(ring);
 	table_enter(s);
-	up_disable(&table_ring);
-	up_drain(&table_ring);
+	up_disable(ring);
+	up_drain(ring);
 
 	/* What others ask for is recorded here as well. */
-	sample = up_nth(&table_ring, PERF_RECORD_SAMPLE, 0);
-	if (sample && sample->deferred &&
-	    up_count(&table_ring, PERF_RECORD_SAMPLE) == 1 &&
-	    up_count_cookie(&table_ring, sample->cookie) == 1)
-		rec = up_find_cookie(&table_ring, sample->cookie);
+	if (up_count(ring, PERF_RECORD_SAMPLE) == 1)
+		rec = up_answer(ring, up_nth(ring, PERF_RECORD_SAMPLE, 0));
 	if (rec && !rec->bad) {
 		t->nr = rec->nr < ARRAY_SIZE(t->ips) ? rec->nr : ARRAY_SIZE(t->ips);
 		t->outermost = rec->misc & UT_MISC_OUTERMOST;
 		t->end = UT_MISC_END(rec->misc);
 		memcpy(t->ips, rec->ips, t->nr * sizeof(*t->ips));
 	}
-	up_forget(&table_ring);
+	up_forget(ring);
+}
+
+/* Walk @s at its getppid() or getuid(). */
+void table_walk(const struct stack *s, struct trace *t)
+{
+	t->nr = -1;
+	if (table_ring_open())
+		ring_walk(&table_ring, s, t);
+}
+
+/* What is taken in place does not say why it ends. */
+bool ends_with(const struct trace *t, unsigned int end)
+{
+	if (in_place || t->end == end)
+		return true;
+	fprintf(stderr, "# the walk ends with %u instead of %u\n", t->end, end);
+	return false;
 }
 
 bool is_trace(const struct trace *t, const u64 *ips, int nr, bool outermost)
 {
 	if (!up_frames_equal(t->ips, t->nr < 0 ? 0 : t->nr, ips, nr))
 		return false;
-	if (t->outermost == outermost)
+	/* What is taken in place does not say. */
+	if (in_place || t->outermost == outermost)
 		return true;
 	fprintf(stderr, "# the walk is %scomplete\n", t->outermost ? "" : "not ");
 	return false;

@@ -22,7 +22,7 @@
  * struct table - A table on its way to the kernel
  * @header:	Its header; numbers are those of what was added so far
  * @runs:	Runs
- * @pages:	First rows of pages
+ * @blocks:	Last rows of pages, each of which is a block
  * @rows:	Rows
  * @rules:	Rules
  * @last:	The rule of the last row
@@ -31,7 +31,7 @@
 struct table {
 	struct unwind_table_header	header;
 	struct unwind_table_run		runs[UNWIND_TABLE_MAX_RUNS];
-	u32				pages[4096];
+	u32				blocks[4096];
 	struct unwind_table_row		rows[65536];
 	struct unwind_table_rule	rules[4096];
 	unsigned int			last;
@@ -147,7 +147,9 @@ void stack_end(struct stack *s);
 bool table_ring_open(void);
 extern __thread struct up_ring table_ring;
 void table_enter(const struct stack *s);
+void ring_walk(struct up_ring *ring, const struct stack *s, struct trace *t);
 void table_walk(const struct stack *s, struct trace *t);
+bool ends_with(const struct trace *t, unsigned int end);
 bool is_trace(const struct trace *t, const u64 *ips, int nr, bool outermost);
 
 /* ------------------------------------------------------------------------ */

@@ -437,6 +437,31 @@ TEST_F(life, breakpoint_takes_no_table_away)
 	close(mem);
 }
 
+/* Nor does the kernel's, which is in the code of all processes. */
+TEST_F(life, uprobe_takes_no_table_away)
+{
+	struct perf_event_attr attr;
+	struct up_ring probe;
+	struct code_file f;
+	int i;
+
+	/* There can be none where an int3 is already. */
+	ASSERT_TRUE(file_make(&f, test_path("probed"), 0x90));
+	if (up_attr_uprobe(&attr, f.mem + PLAIN_CALLER, false, 0))
+		SKIP(return, "needs uprobes");
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, up_open(&probe, &attr, 0, -1, -1));
+		ASSERT_EQ(0xcc, f.mem[PLAIN_CALLER]);
+		if (!i)
+			ASSERT_EQ(0, file_attach(self->fd, self->nr, &f));
+		EXPECT_TRUE(warm(f.mem, 0));
+		up_close(&probe);
+		ASSERT_EQ(0x90, f.mem[PLAIN_CALLER]);
+		EXPECT_TRUE(warm(f.mem, 0));
+	}
+	file_end(&f);
+}
+
 /* As package managers do it */
 TEST_F(life, file_that_replaces_another_has_no_table)
 {
@@ -754,9 +779,7 @@ TEST_F(life, moved_and_split_mapping_is_the_same_file)
 TEST_F(life, mapping_that_grows_has_the_table_in_all_of_it)
 {
 	struct code_file *f = &self->file;
-	u64 ips[] = {
-		(unsigned long)f->mem + AT_MIDDLE, (unsigned long)f->mem + PLAIN_CALLER
-	};
+	u64 ip = (unsigned long)f->mem + AT_MIDDLE;
 	struct trace t;
 	int i;
 
@@ -765,7 +788,7 @@ TEST_F(life, mapping_that_grows_has_the_table_in_all_of_it)
 	for (i = 0; i < 3; i++) {
 		ASSERT_EQ(0, munmap(f->mem + 8 * PAGE, 8 * PAGE));
 		walk_plain(f->mem, &t);
-		EXPECT_TRUE(is_trace(&t, ips, 2, false));
+		EXPECT_TRUE(is_trace(&t, &ip, 1, false));
 		EXPECT_EQ(UT_END_CORRUPT, t.end);
 		ASSERT_EQ(f->mem, mremap(f->mem, 8 * PAGE, FILE_PAGES * PAGE, 0));
 		EXPECT_TRUE(warm(f->mem, 0));
@@ -776,9 +799,7 @@ TEST_F(life, mapping_that_grows_has_the_table_in_all_of_it)
 TEST_F(life, protection_of_a_part_leaves_the_table_for_the_rest)
 {
 	struct code_file *f = &self->file;
-	u64 ips[] = {
-		(unsigned long)f->mem + AT_MIDDLE, (unsigned long)f->mem + PLAIN_CALLER
-	};
+	u64 ip = (unsigned long)f->mem + AT_MIDDLE;
 	struct trace t;
 	int i;
 
@@ -786,7 +807,7 @@ TEST_F(life, protection_of_a_part_leaves_the_table_for_the_rest)
 	for (i = 0; i < 3; i++) {
 		ASSERT_EQ(0, mprotect(f->mem + 8 * PAGE, PAGE, PROT_READ));
 		walk_plain(f->mem, &t);
-		EXPECT_TRUE(is_trace(&t, ips, 2, false));
+		EXPECT_TRUE(is_trace(&t, &ip, 1, false));
 		EXPECT_EQ(UT_END_CORRUPT, t.end);
 		ASSERT_EQ(0, mprotect(f->mem + 8 * PAGE, PAGE, PROT_READ | PROT_EXEC));
 		EXPECT_TRUE(warm(f->mem, 0));
@@ -894,6 +915,235 @@ TEST_F(life, walk_while_another_thread_maps_and_unmaps_is_right_or_cut)
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	fprintf(stderr, "# %u of 1000 walks are complete\n", exact);
 	EXPECT_LT(500, exact);
+	file_end(&other);
+}
+
+/* Three walks of @s by plain_table() number @n, but for the last address */
+static bool walks_to(const struct stack *s, const u8 *mem, unsigned int n, u64 outer)
+{
+	unsigned long at = (unsigned long)mem;
+	u64 ips[] = { at + AT_MIDDLE, at + PLAIN_CALLER + 16 * n, at + outer };
+	struct trace t;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		table_walk(s, &t);
+		if (!is_trace(&t, ips, 3, true))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Another file whose table leads from PLAIN_CALLER to another address. It is for that
+ * page, in the middle of what the stack goes through.
+ */
+#define OTHER_OUTER	(PLAIN_OUTER + 1)
+
+static bool other_page(struct _test_data_life *self, struct code_file *other,
+		       struct stack *s)
+{
+	table_start(self->table);
+	table_row(self->table, 8 * PAGE, rule_saved(RSP, 256, -16));
+	table_end(self->table, 9 * PAGE);
+	if (!file_make(other, test_path("other"), 0xcc) ||
+	    file_use(self->fd, self->table, other) < 0 || !plain_stack(s, self->file.mem))
+		return false;
+	s->words[32] = (unsigned long)self->file.mem + OTHER_OUTER;
+	return true;
+}
+
+static bool map_page(const struct code_file *f, const u8 *mem)
+{
+	return file_map_at(f->path, (unsigned long)mem + 8 * PAGE, 8 * PAGE, PAGE);
+}
+
+TEST_F(life, page_of_another_file_has_the_table_of_that)
+{
+	struct code_file *f = &self->file, other;
+	struct stack s;
+	int i;
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_TRUE(other_page(self, &other, &s));
+	for (i = 0; i < 4; i++) {
+		EXPECT_TRUE(walks_to(&s, f->mem, 0, PLAIN_OUTER));
+		ASSERT_TRUE(map_page(&other, f->mem));
+		EXPECT_TRUE(walks_to(&s, f->mem, 0, OTHER_OUTER));
+		ASSERT_TRUE(map_page(f, f->mem));
+	}
+	stack_end(&s);
+	file_end(&other);
+}
+
+/* As large as what was there before, at the same place, and of the same file */
+TEST_F(life, page_from_elsewhere_in_the_file_has_its_own_rules)
+{
+	unsigned long at = (unsigned long)self->file.mem;
+	u64 ips[] = { at + AT_MIDDLE, at + PLAIN_CALLER, at + PLAIN_FP };
+	struct trace t;
+	int i, n;
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	for (i = 0; i < 6; i++) {
+		/* Page 9 is outermost, and page 10 is not covered. */
+		ASSERT_TRUE(file_map_at(self->file.path, at + 8 * PAGE,
+					(9 + i % 2) * PAGE, PAGE));
+		for (n = 0; n < 2; n++) {
+			walk_plain(self->file.mem, &t);
+			EXPECT_TRUE(is_trace(&t, ips, i % 2 ? 3 : 2, !(i % 2)));
+		}
+	}
+}
+
+/**
+ * struct splitter - A thread that splits a mapping, and lets it become whole
+ * @files:	The file of the mapping, and the other one
+ * @mem:	The mapping
+ * @moves:	It is odd while something is being changed
+ * @stop:	The end
+ * @failed:	Something could not be changed
+ */
+struct splitter {
+	const struct code_file *files[2];
+	u8 *mem;
+	int moves;
+	int stop;
+	bool failed;
+};
+
+#define SPLIT_MOVES	6
+
+/* Which file has the page in the middle after so many moves? */
+static int file_after(int moves)
+{
+	return moves / 2 % SPLIT_MOVES == 5;
+}
+
+static void *splits(void *arg)
+{
+	struct splitter *split = arg;
+	u8 *page = split->mem + 6 * PAGE;
+	int n;
+
+	for (n = 0; !get_flag(&split->stop); n++) {
+		bool ok;
+
+		set_flag(&split->moves, 2 * n + 1);
+		switch (n % SPLIT_MOVES) {
+		case 0:
+			ok = !mprotect(page, PAGE, PROT_READ);
+			break;
+		case 1:
+			ok = !mprotect(page, PAGE, PROT_READ | PROT_EXEC);
+			break;
+		case 2:
+			ok = !munmap(page, PAGE);
+			break;
+		case 3:
+			ok = file_map_at(split->files[0]->path, (unsigned long)page,
+					 6 * PAGE, PAGE);
+			break;
+		default:
+			ok = map_page(split->files[n % SPLIT_MOVES == 4], split->mem);
+		}
+		set_flag(&split->moves, 2 * n + 2);
+		split->failed |= !ok;
+		if (n / SPLIT_MOVES % 2)
+			usleep(100);
+	}
+	return NULL;
+}
+
+/*
+ * Both halves stay what they are, and the page in the middle is that of one file or the
+ * other. While nothing changes, a walk is by the one that is there. Other walks may end
+ * early, but only since mappings change.
+ */
+TEST_F(life, walk_while_another_thread_splits_the_mapping)
+{
+	struct code_file *f = &self->file, other;
+	unsigned long at = (unsigned long)f->mem;
+	struct splitter split = { .files = { f, &other }, .mem = f->mem };
+	unsigned int exact[2] = { }, beside = 0, cut = 0, i;
+	pthread_t thread;
+	struct stack s;
+	struct trace t;
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_TRUE(other_page(self, &other, &s));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, splits, &split));
+	for (i = 0; i < 20000; i++) {
+		u64 ips[] = { at + AT_MIDDLE, at + PLAIN_CALLER, at + PLAIN_OUTER };
+		int moves = get_flag(&split.moves), nr = 3, which = file_after(moves);
+
+		table_walk(&s, &t);
+		if (moves & 1 || get_flag(&split.moves) != moves) {
+			beside++;
+			which = t.nr == 3 && t.ips[2] != ips[2];
+			if (t.end == UT_END_CHANGING && t.nr >= 1 && t.nr < 3)
+				nr = t.nr;
+			cut += nr < 3;
+		} else {
+			exact[which]++;
+		}
+		ips[2] = at + (which ? OTHER_OUTER : PLAIN_OUTER);
+		ASSERT_TRUE(is_trace(&t, ips, nr, nr == 3)) {
+			TH_LOG("moves %d, then %d, end %u", moves, split.moves, t.end);
+			set_flag(&split.stop, 1);
+		}
+	}
+	set_flag(&split.stop, 1);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_FALSE(split.failed);
+	fprintf(stderr, "# %u and %u walks beside no change, %u others, %u cut\n", exact[0],
+		exact[1], beside, cut);
+	EXPECT_LT(0, exact[0]);
+	EXPECT_LT(0, exact[1]);
+	EXPECT_LT(0, beside);
+	EXPECT_TRUE(map_page(f, f->mem));
+	stack_end(&s);
+	file_end(&other);
+}
+
+/*
+ * do_mmap() is called with all mappings locked, and asks for a walk. That comes after it, and
+ * by the tables of what is there then.
+ */
+TEST_F(life, mmap_that_a_kprobe_samples_has_the_tables)
+{
+	struct code_file *f = &self->file, other, *files[] = { &other, f };
+	unsigned long at = (unsigned long)f->mem;
+	struct perf_event_attr attr;
+	struct up_ring ring;
+	struct stack s;
+	struct trace t;
+	int i;
+
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_TRUE(other_page(self, &other, &s));
+	up_attr_init(&attr, pmu_type("kprobe"), 0,
+		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+	attr.exclude_callchain_kernel = 1;
+	attr.kprobe_func = (unsigned long)"do_mmap";
+	if (up_open(&ring, &attr, 0, -1, -1))
+		SKIP(return, "needs kprobe events");
+	s.regs[RAX] = SYS_mmap;
+	s.regs[RDI] = at + 8 * PAGE;
+	s.regs[RSI] = PAGE;
+	s.regs[RDX] = PROT_READ | PROT_EXEC;
+	s.regs[R10] = MAP_PRIVATE | MAP_FIXED;
+	s.regs[R9] = 8 * PAGE;
+	for (i = 0; i < 6; i++) {
+		u64 ips[] = { at + AT_MIDDLE, at + PLAIN_CALLER,
+			      at + (i % 2 ? PLAIN_OUTER : OTHER_OUTER) };
+
+		s.regs[R8] = files[i % 2]->fd;
+		ring_walk(&ring, &s, &t);
+		EXPECT_TRUE(is_trace(&t, ips, 3, true));
+	}
+	up_close(&ring);
+	stack_end(&s);
 	file_end(&other);
 }
 
@@ -1177,6 +1427,84 @@ TEST_F(life, added_sframe_table_counts_up_to_its_last_byte)
 		ASSERT_EQ(0, remove_table((unsigned long)table));
 	}
 	stack_end(&s);
+	munmap(table, PAGE);
+}
+
+/* What is known of the code beside it, with a table or without, does not extend to it. */
+TEST_F(life, caller_in_the_range_of_an_added_sframe_table)
+{
+	unsigned long text = (unsigned long)self->file.mem;
+	u8 *table = map_anon(0, PAGE, PROT_READ | PROT_WRITE, 0);
+	u64 ips[] = { text + AT_MIDDLE, text + PLAIN_CALLER, text + OTHER_OUTER };
+	struct stack s;
+	struct trace t;
+	int i;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	sframe_build_init(&build, 3, true, (unsigned long)table);
+	sframe_build_func(&build, text + 8 * PAGE, PAGE, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 256);
+	ASSERT_LT(0, sframe_build_finish(&build));
+	memcpy(table, build.mem, PAGE);
+	ASSERT_EQ(0, add_table((unsigned long)table, (unsigned long)table + PAGE,
+			       text + 8 * PAGE, text + 9 * PAGE));
+	ASSERT_TRUE(plain_stack(&s, self->file.mem));
+	/* By frame pointer, and by the table for the file */
+	s.words[257] = ips[1];
+	s.words[257 + 32] = ips[2];
+	s.words[32] = ips[2];
+	for (i = 0; i < 3; i++) {
+		table_walk(&s, &t);
+		EXPECT_TRUE(is_trace(&t, ips, 3, false));
+	}
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	EXPECT_TRUE(walks_to(&s, self->file.mem, 0, OTHER_OUTER));
+	stack_end(&s);
+	ASSERT_EQ(0, remove_table((unsigned long)table));
+	munmap(table, PAGE);
+}
+
+/* Memory with an added table, and a file with its own, take turns at one place. */
+TEST_F(life, added_sframe_table_and_a_file_with_a_table_take_turns)
+{
+	struct code_file *f = &self->file;
+	unsigned long text = (unsigned long)f->mem;
+	u8 *table = map_anon(0, PAGE, PROT_READ | PROT_WRITE, 0);
+	const size_t size = 9 * PAGE;
+	struct stack s;
+	int i;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	sframe_build_init(&build, 3, true, (unsigned long)table);
+	sframe_build_func(&build, text + CALL_MIDDLE, 16, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 32);
+	sframe_build_func(&build, text + 8 * PAGE, PAGE, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 256);
+	ASSERT_LT(0, sframe_build_finish(&build));
+	memcpy(table, build.mem, PAGE);
+	ASSERT_TRUE(plain_stack(&s, f->mem));
+	s.words[3 + 32] = text + OTHER_OUTER;
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	/* It is in no mapping with what comes after it, whose rules would have to go. */
+	ASSERT_EQ(0, madvise(f->mem + size, FILE_PAGES * PAGE - size, MADV_DONTDUMP));
+
+	for (i = 0; i < 4; i++) {
+		ASSERT_EQ(0, munmap(f->mem, size));
+		ASSERT_TRUE(map_over(text, size, PROT_CODE));
+		ASSERT_EQ((ssize_t)size, pread(f->fd, f->mem, size, 0));
+		if (!i)
+			ASSERT_EQ(0, add_table((unsigned long)table,
+					       (unsigned long)table + PAGE, text,
+					       text + size));
+		EXPECT_TRUE(walks_to(&s, f->mem, 3, OTHER_OUTER));
+		ASSERT_EQ(0, munmap(f->mem, size));
+		ASSERT_TRUE(file_map_at(f->path, text, 0, size));
+		EXPECT_TRUE(walks_to(&s, f->mem, 0, PLAIN_OUTER));
+	}
+	stack_end(&s);
+	ASSERT_EQ(0, remove_table((unsigned long)table));
 	munmap(table, PAGE);
 }
 

@@ -5,11 +5,14 @@
  * of one of the tables, or those without. If the table goes in the middle of it, the
  * rest of the walk is by another one, or without.
  */
+#include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <time.h>
 
+#include "sframe_image.h"
 #include "table_lib.h"
 #include "unwind_harness.h"
 
@@ -633,6 +636,358 @@ TEST_F(storm, samples_of_all_cpus)
 	EXPECT_EQ(0, sum.other);
 	EXPECT_EQ(0, sum.lost);
 	close(fd);
+}
+
+/* ------------------------------------------------------------------------ */
+/* A program of several threads, whose mappings change all the time	      */
+
+/*
+ * Before the system call of a file, a loop of RBX rounds. Some code after it goes back
+ * to the test.
+ */
+#define SPIN		(CALL_MIDDLE - 5)
+#define SPIN_END	(CALL_MIDDLE + 10)
+/* Words of a caller's frame in the file with this number */
+#define FRAME_SIZE(n)	(40 + 2 * (n))
+
+#define LOAD_SECONDS	10
+#define NR_SAMPLED	3
+#define SAMPLED_DEPTH	14
+#define SAMPLED_NR	(SAMPLED_DEPTH + 2)
+#define SAMPLED_ROUNDS	100
+#define PERIOD_NS	100000
+/* Files of the program, whose numbers come after those of the libraries */
+#define NR_FIXED	2
+#define FIXED_NR(i)	(2 * NR_SAMPLED + (i))
+
+/* Parts of a large mapping, every other one readable */
+#define LARGE_SIZE	(4UL << 30)
+#define LARGE_PART	(2UL << 20)
+
+/**
+ * struct sampled - A thread that is sampled in one of two libraries
+ * @thread:	The thread
+ * @libs:	The libraries, which it loads in turn. They have other rules for the same code
+ * @fixed:	Other files that its stack goes through
+ * @nr:		Its number
+ * @base:	Address of the library
+ * @stop:	The end
+ * @room:	A page to map and to unmap
+ * @ips:	What a walk has to have, but for the first address
+ * @ring:	Its samples
+ * @loads:	So often a library was loaded
+ * @same_place:	and so often in the place of the other one
+ * @complete:	Exact walks
+ * @cut:	Walks that have the beginning of the exact one, by reason
+ * @elsewhere:	Walks from other code than that of the library, such as the test's
+ * @lost:	Samples without a walk
+ * @wrong:	Other walks, and samples
+ */
+struct sampled {
+	pthread_t thread;
+	const struct code_file *libs;
+	const struct code_file *fixed;
+	unsigned int nr;
+	unsigned long base;
+	const int *stop;
+	u8 *room;
+	u64 ips[SAMPLED_NR];
+	struct up_ring ring;
+	unsigned long loads;
+	unsigned long same_place;
+	unsigned long complete;
+	unsigned long cut[16];
+	unsigned long elsewhere;
+	unsigned long lost;
+	unsigned long wrong;
+};
+
+static void spin_table(struct table *t, unsigned int n)
+{
+	table_start(t);
+	table_row(t, PAGE, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, SPIN, rule_cfa(RSP, 8 + 8 * n));
+	table_row(t, SPIN_END, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, 8 * PAGE, rule_saved(RSP, 8 * FRAME_SIZE(n), -16));
+	table_row(t, 9 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(t, 10 * PAGE);
+}
+
+/* Make a library, and use a table of that number for it. */
+static bool spin_make(struct code_file *f, int dev, struct table *t, unsigned int n)
+{
+	static u8 bytes[(FILE_PAGES + 1) * PAGE];
+	char name[16];
+	int fd;
+
+	snprintf(name, sizeof(name), "spin%u", n);
+	snprintf(f->path, sizeof(f->path), "%s", test_path(name));
+	code_fill(bytes, 0xcc);
+	/* dec %rbx; jnz */
+	code_bytes(bytes + SPIN, "\x48\xff\xcb\x75\xfb", 5);
+	image_headers(bytes, FILE_PAGES * PAGE);
+	fd = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	if (write(fd, bytes, sizeof(bytes)) != sizeof(bytes))
+		return false;
+	close(fd);
+	spin_table(t, n);
+	return file_map(f) && file_use(dev, t, f) > 0;
+}
+
+/* A stack from the loop through all of its files. @which is the library. */
+static void spin_stack(struct sampled *w, struct stack *s, unsigned int which)
+{
+	unsigned int own = 2 * w->nr + which, n = own, sp = 0, i;
+
+	/* What any other rule leads to */
+	for (i = 0; i < STACK_WORDS; i++)
+		s->words[i] = w->base + PLAIN_FP;
+	s->ip = w->base + SPIN;
+	for (i = 1; i < SAMPLED_NR; i++) {
+		unsigned int k = i / 2 % NR_FIXED;
+		unsigned long at = i % 2 ? w->base : (unsigned long)w->fixed[k].mem;
+
+		sp += i == 1 ? 1 + n : FRAME_SIZE(n);
+		n = i % 2 ? own : FIXED_NR(k);
+		w->ips[i] = at + (i < SAMPLED_NR - 1 ? PLAIN_CALLER : PLAIN_OUTER) + i;
+		s->words[sp - 1] = w->ips[i];
+	}
+}
+
+/* How much of the exact stack is there? -1 if there is anything else. */
+static int spin_frames(const struct sampled *w, const u64 *ips, u64 nr, bool outermost)
+{
+	u64 i;
+
+	for (i = 1; i < nr && i < SAMPLED_NR && ips[i] == w->ips[i]; i++)
+		;
+	return i == nr && outermost == (i == SAMPLED_NR) ? (int)i : -1;
+}
+
+static bool is_spinning(const struct sampled *w, const u64 *ips, u64 nr)
+{
+	return nr && ips[0] - w->base - SPIN < SPIN_END - SPIN;
+}
+
+/* A record is a walk, of which there are samples before and after it. */
+static void spin_count(struct sampled *w, const struct up_rec *rec)
+{
+	const struct up_rec *last = &w->ring.recs[w->ring.nr_recs - 1];
+	unsigned int end = UT_MISC_END(rec->misc);
+	int nr;
+
+	if (rec->type == PERF_RECORD_SAMPLE && rec->deferred) {
+		/* None comes once the event is disabled. */
+		w->lost += rec->cookie != last->cookie &&
+			   up_count_cookie(&w->ring, rec->cookie) != 1;
+		return;
+	}
+	if (rec->type == PERF_RECORD_SAMPLE) {
+		w->wrong += is_spinning(w, rec->user, rec->nr_user) &&
+			    spin_frames(w, rec->user, rec->nr_user,
+					rec->misc & UT_MISC_OUTERMOST) < 0;
+		return;
+	}
+	if (!is_spinning(w, rec->ips, rec->nr)) {
+		w->elsewhere++;
+		return;
+	}
+	nr = spin_frames(w, rec->ips, rec->nr, rec->misc & UT_MISC_OUTERMOST);
+	if (nr == SAMPLED_NR)
+		w->complete++;
+	else if (nr > 0)
+		w->cut[end]++;
+	else if (!w->wrong++)
+		up_frames_equal(rec->ips + 1, rec->nr - 1, w->ips + 1, SAMPLED_NR - 1);
+}
+
+/* The system calls of the loop map a page, and unmap it. */
+static void spin(struct sampled *w, struct stack *s, unsigned int rounds)
+{
+	unsigned int i;
+
+	for (i = 0; i < rounds; i++) {
+		s->regs[RBX] = 100000;
+		s->regs[RAX] = i % 2 ? SYS_munmap : SYS_mmap;
+		s->regs[RDI] = (unsigned long)w->room;
+		s->regs[RSI] = PAGE;
+		s->regs[RDX] = PROT_READ;
+		s->regs[R10] = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+		s->regs[R8] = -1;
+		table_enter(s);
+	}
+}
+
+static void *load_and_spin(void *arg)
+{
+	struct sampled *w = arg;
+	struct perf_event_attr attr;
+	unsigned long last = 0;
+	struct stack s;
+	size_t i;
+
+	up_attr_init(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK,
+		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
+	attr.exclude_callchain_kernel = 1;
+	attr.sample_period = PERIOD_NS;
+	if (up_open(&w->ring, &attr, 0, -1, -1) || !stack_start(&s, NULL))
+		return arg;
+	while (!get_flag(w->stop)) {
+		unsigned int which = w->loads % 2;
+		struct link_map *map = dlopen(w->libs[which].path, RTLD_NOW | RTLD_LOCAL);
+
+		if (!map)
+			return arg;
+		w->base = map->l_addr;
+		w->loads++;
+		w->same_place += w->base == last;
+		last = w->base;
+		spin_stack(w, &s, which);
+		up_enable(&w->ring);
+		spin(w, &s, SAMPLED_ROUNDS);
+		up_disable(&w->ring);
+		dlclose(map);
+
+		up_drain(&w->ring);
+		for (i = 0; i < w->ring.nr_recs; i++) {
+			if (w->ring.recs[i].type == PERF_RECORD_SAMPLE ||
+			    w->ring.recs[i].type == UT_RECORD_CALLCHAIN_DEFERRED)
+				spin_count(w, &w->ring.recs[i]);
+		}
+		w->lost += up_count_lost(&w->ring) + up_count_bad(&w->ring);
+		up_forget(&w->ring);
+	}
+	up_close(&w->ring);
+	stack_end(&s);
+	return NULL;
+}
+
+static void *churn_files(void *arg)
+{
+	struct _test_data_storm *self = arg;
+
+	while (!get_flag(&self->stop)) {
+		struct code_file f = self->file;
+
+		if (file_map(&f))
+			file_unmap(&f);
+		munmap(map_anon(0, PAGE, PROT_READ, 0), PAGE);
+		usleep(500);
+	}
+	return NULL;
+}
+
+/* Untouched: what takes a fork long are the mappings, each of which it locks. */
+static u8 *map_large(void)
+{
+	u8 *mem = map_anon(0, LARGE_SIZE, PROT_NONE, MAP_NORESERVE);
+	unsigned long at;
+
+	for (at = 0; at < LARGE_SIZE; at += 2 * LARGE_PART) {
+		if (mem == MAP_FAILED || mprotect(mem + at, LARGE_PART, PROT_READ))
+			return NULL;
+	}
+	return mem;
+}
+
+static bool fork_once(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(0);
+	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
+}
+
+/*
+ * Forks, brk(), mmap() and dlopen() go on beside threads whose code only tables describe.
+ * Each walk is complete and exact, or ends early since mappings change: those are the first
+ * ones in a library, if they come while a fork has locked its mapping.
+ */
+TEST_F(storm, program_whose_mappings_change_all_the_time)
+{
+	struct code_file libs[2 * NR_SAMPLED], fixed[NR_FIXED];
+	struct sampled workers[NR_SAMPLED] = { }, sum = { };
+	unsigned long forks = 0, all;
+	int dev = dev_open(), i, n;
+	time_t start;
+	pthread_t churn;
+	void *brk, *ret;
+	u8 *large;
+
+	for (i = 0; i < 2 * NR_SAMPLED; i++) {
+		ASSERT_TRUE(spin_make(&libs[i], dev, self->table, i));
+		munmap(libs[i].mem, FILE_PAGES * PAGE);
+	}
+	for (i = 0; i < NR_FIXED; i++)
+		ASSERT_TRUE(spin_make(&fixed[i], dev, self->table, FIXED_NR(i)));
+	large = map_large();
+	ASSERT_NE(NULL, large);
+	self->stop = 0;
+	ASSERT_EQ(0, pthread_create(&churn, NULL, churn_files, self));
+	for (i = 0; i < NR_SAMPLED; i++) {
+		workers[i] = (struct sampled){
+			.libs = &libs[2 * i], .fixed = fixed, .nr = i, .stop = &self->stop,
+			.room = map_anon(0, PAGE, PROT_READ, 0),
+		};
+		ASSERT_EQ(0, pthread_create(&workers[i].thread, NULL, load_and_spin,
+					    &workers[i]));
+	}
+
+	/* Only this thread's malloc() has what brk() gives. */
+	brk = sbrk(0);
+	for (start = time(NULL); time(NULL) - start < LOAD_SECONDS; forks++) {
+		EXPECT_TRUE(fork_once());
+		for (i = 0; i < 20; i++) {
+			syscall(SYS_brk, brk + PAGE);
+			syscall(SYS_brk, brk);
+			usleep(1000);
+		}
+	}
+
+	set_flag(&self->stop, 1);
+	for (i = 0; i < NR_SAMPLED; i++) {
+		struct sampled *w = &workers[i];
+
+		ASSERT_EQ(0, pthread_join(w->thread, &ret));
+		EXPECT_EQ(NULL, ret);
+		sum.loads += w->loads;
+		sum.same_place += w->same_place;
+		sum.complete += w->complete;
+		for (n = 0; n < 16; n++)
+			sum.cut[n] += w->cut[n];
+		sum.elsewhere += w->elsewhere;
+		sum.lost += w->lost;
+		sum.wrong += w->wrong;
+	}
+	pthread_join(churn, NULL);
+	fprintf(stderr, "# %lu libraries, %lu in the place of the other one, %lu forks\n",
+		sum.loads, sum.same_place, forks);
+	fprintf(stderr, "# walks: %lu complete, %lu wrong, %lu elsewhere, %lu lost\n",
+		sum.complete, sum.wrong, sum.elsewhere, sum.lost);
+	for (n = 0, all = sum.complete; n < 16; n++) {
+		all += sum.cut[n];
+		if (sum.cut[n])
+			fprintf(stderr, "# %lu cut with reason %d\n", sum.cut[n], n);
+		if (n != UT_END_CHANGING)
+			EXPECT_EQ(0, sum.cut[n]);
+	}
+	EXPECT_EQ(0, sum.wrong);
+	EXPECT_EQ(0, sum.lost);
+	EXPECT_LE(20 * sum.cut[UT_END_CHANGING], all);
+	EXPECT_LT(100, sum.complete);
+	EXPECT_LT(0, sum.same_place);
+	EXPECT_LT(0, forks);
+
+	munmap(large, LARGE_SIZE);
+	for (i = 0; i < NR_FIXED; i++)
+		file_end(&fixed[i]);
+	for (i = 0; i < 2 * NR_SAMPLED; i++) {
+		close(libs[i].fd);
+		unlink(libs[i].path);
+	}
+	close(dev);
 }
 
 TEST_HARNESS_MAIN

@@ -4,6 +4,8 @@
  */
 #include "unwind_perf.h"
 
+__attribute__((weak)) const bool in_place;
+
 /* The flag bits of an attr as one word, for bits that a header may lack. */
 static void perf_attr_set(struct perf_event_attr *attr, uint64_t bits)
 {
@@ -60,6 +62,12 @@ const char *need_perf_deferred(void)
 		return "needs perf_event_open()";
 	close(fd);
 	return NULL;
+}
+
+/* For what does not apply to walks in place */
+const char *need_deferral(void)
+{
+	return in_place ? "is about walks on the way to user space" : NULL;
 }
 
 /* The PMU type number of "uprobe", "kprobe" and the like; -1 if not there. */
@@ -446,6 +454,26 @@ struct up_rec *up_find_cookie(struct up_ring *ring, uint64_t cookie)
 		    ring->recs[i].cookie == cookie)
 			return &ring->recs[i];
 	return NULL;
+}
+
+/*
+ * The record that has the user stack of a sample; NULL if there is not exactly one. In
+ * place, that is the sample itself: a copy, until the next call.
+ */
+struct up_rec *up_answer(struct up_ring *ring, struct up_rec *sample)
+{
+	static struct up_rec own;
+
+	if (in_place && sample && !sample->deferred) {
+		own = *sample;
+		own.nr = sample->nr_user;
+		own.ips = sample->user;
+		return &own;
+	}
+	if (in_place || !sample || !sample->deferred || !sample->cookie ||
+	    up_count_cookie(ring, sample->cookie) != 1)
+		return NULL;
+	return up_find_cookie(ring, sample->cookie);
 }
 
 /* Compare frames one by one; on a difference print both sides. */

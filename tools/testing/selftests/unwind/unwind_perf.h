@@ -31,6 +31,7 @@
 #define UT_END_DEPTH		4
 #define UT_END_REFUSED		5
 #define UT_END_CHANGING		7
+#define UT_END_REMOTE		8
 #define UT_END_NO_FP		9
 
 /* Most user addresses that a record can have. */
@@ -102,11 +103,18 @@ struct up_ring {
 	bool sample_stack;
 };
 
+/* Are walks taken in place? See in_place.c */
+extern const bool in_place;
+/* Records that have user stacks */
+#define UP_STACKS	(in_place ? PERF_RECORD_SAMPLE : UT_RECORD_CALLCHAIN_DEFERRED)
+#define DEFER_BITS	(in_place ? 0 : UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT)
+
 void perf_attr_init(struct perf_event_attr *attr, uint32_t type,
 		    uint64_t config, uint64_t defer_bits);
 int perf_open(struct perf_event_attr *attr, pid_t pid, int cpu, int group,
 	      unsigned long flags);
 const char *need_perf_deferred(void);
+const char *need_deferral(void);
 int pmu_type(const char *pmu);
 
 /* The next record of a buffer, as the kernel wrote it */
@@ -136,6 +144,7 @@ uint64_t up_count_lost(struct up_ring *ring);
 size_t up_count_cookie(struct up_ring *ring, uint64_t cookie);
 struct up_rec *up_nth(struct up_ring *ring, uint32_t type, size_t n);
 struct up_rec *up_find_cookie(struct up_ring *ring, uint64_t cookie);
+struct up_rec *up_answer(struct up_ring *ring, struct up_rec *sample);
 bool up_frames_equal(const uint64_t *seen, uint64_t nr_seen,
 		     const uint64_t *want, uint64_t nr_want);
 

@@ -6,6 +6,7 @@
 
 #include "walker.h"
 
+#define TABLE_DEVICE		"/dev/unwind_tables"
 #define SYSCTL_MAX_STACK	"/proc/sys/kernel/perf_event_max_stack"
 
 #ifdef MAP_32BIT
@@ -20,6 +21,8 @@ const char *need_walker(void)
 {
 	if (need_perf_deferred())
 		return need_perf_deferred();
+	if (in_place && access(TABLE_DEVICE, R_OK))
+		return "needs " TABLE_DEVICE;
 	return need_tracepoint("raw_syscalls", "sys_enter");
 }
 
@@ -31,7 +34,10 @@ bool walk_begin(void)
 	if (up_write_number(SYSCTL_MAX_STACK, 1024) ||
 	    open_syscall_event(&walk.ring, NR_GETPPID, DEFER))
 		return false;
-	walk.records = 1;
+	/* Tables are not to be had unless somebody might hand some in. */
+	if (in_place && open(TABLE_DEVICE, O_RDWR | O_CLOEXEC) < 0)
+		return false;
+	walk.records = in_place ? 0 : 1;
 	walk.user_end = (1ULL << (cpu_has_la57() ? 56 : 47)) - PAGE;
 	map = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, STACK_FLAGS, -1, 0);
 	if (map == MAP_FAILED)
@@ -166,8 +172,9 @@ struct up_rec *answer_nr(struct up_ring *ring, size_t n)
 {
 	struct up_rec *rec = up_nth(ring, PERF_RECORD_SAMPLE, n);
 
-	if (!rec || !rec->deferred || !rec->cookie || up_count_bad(ring) ||
-	    up_count_cookie(ring, rec->cookie) != 1) {
+	struct up_rec *answer = up_answer(ring, rec);
+
+	if (!answer || up_count_bad(ring)) {
 		fprintf(stderr, "# sample %zu of %zu: %s, cookie %#llx, %zu records\n",
 			n, up_count(ring, PERF_RECORD_SAMPLE),
 			!rec ? "none" : rec->deferred ? "deferred" : "in place",
@@ -175,7 +182,7 @@ struct up_rec *answer_nr(struct up_ring *ring, size_t n)
 			up_count(ring, UT_RECORD_CALLCHAIN_DEFERRED));
 		return NULL;
 	}
-	return up_find_cookie(ring, rec->cookie);
+	return answer;
 }
 
 /* The record that answers the only sample. */

@@ -33,7 +33,7 @@ typedef uint32_t word;
 #define PAGE		4096UL
 #define STACK_SIZE	0x100000UL
 
-#define DEFER		(UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT)
+#define DEFER		DEFER_BITS
 
 /* Return addresses: code that nobody executes */
 #define RA(i)		(0x10000000UL + 0x100UL * (i))

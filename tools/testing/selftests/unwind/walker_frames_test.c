@@ -67,6 +67,8 @@ TEST_F(walk, stack_is_complete_where_the_program_begins)
 	unsigned long entry = getauxval(AT_ENTRY);
 	int i;
 
+	if (must_skip(_metadata, need_deferral()))
+		return;
 	for (i = 0; i < 2; i++) {
 		EXPECT_TRUE(ends_at(entry, i, true));
 		EXPECT_TRUE(ends_at(entry + 63, i, true));
@@ -132,6 +134,8 @@ TEST_F(walk, stack_of_509_callers_is_complete)
 
 TEST_F(walk, deeper_stack_is_cut_at_510_entries)
 {
+	if (must_skip(_metadata, need_deferral()))
+		return;
 	want(A(stub_plain_ip));
 	want_frames(0, UT_MAX_ENTRIES - 1);
 	EXPECT_TRUE(stub_is_wanted(stub_plain, build(walk.fp, 3000)));
@@ -169,6 +173,8 @@ TEST_F(walk, deeper_stack_with_a_false_restorer_is_cut_at_510_entries)
 {
 	int at;
 
+	if (must_skip(_metadata, need_deferral()))
+		return;
 	build(walk.fp, 3000);
 	want(A(stub_plain_ip));
 	want_frames(0, UT_MAX_ENTRIES - 1);
@@ -214,7 +220,10 @@ TEST_F(walk, overlapping_frames_end_the_walk)
 	put(walk.fp + W, walk.fp + 8 * W);
 	put(walk.fp + 2 * W, RA(1));
 	want(A(stub_plain_ip));
+#ifndef __x86_64__
+	/* 64-bit code is looked for, and not found. */
 	want(walk.fp + 8 * W);
+#endif
 	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
 }
 
@@ -336,6 +345,8 @@ TEST_F(walk, first_address_after_user_space_is_not_stored)
 	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
 }
 
+#ifndef __x86_64__
+/* 64-bit code there would have to be mapped. */
 TEST_F(walk, last_address_of_user_space_is_stored)
 {
 	want(A(stub_plain_ip));
@@ -343,13 +354,16 @@ TEST_F(walk, last_address_of_user_space_is_stored)
 	put_frame(walk.fp, 0, walk.user_end - 1);
 	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
 }
+#endif
 
-/* Whatever is there is no frame's. 32-bit code is not asked what it is. */
+/* It is no caller, and whatever is there is no frame's. 32-bit code is not asked. */
 TEST_F(walk, address_that_is_no_code_ends_the_walk)
 {
 	want(A(stub_plain_ip));
 	want(RA(0));
+#ifndef __x86_64__
 	want(NO_CODE);
+#endif
 	put_frame(walk.fp, walk.fp + 4 * W, RA(0));
 	put_frame(walk.fp + 4 * W, walk.fp + 8 * W, NO_CODE);
 	put_frame(walk.fp + 8 * W, 0, RA(1));
@@ -494,12 +508,14 @@ TEST_F(walk, stack_changing_under_the_walk_gives_user_addresses_only)
 		EXPECT_EQ(0, up_count_bad(&walk.ring));
 		EXPECT_EQ(0, up_count_lost(&walk.ring));
 		EXPECT_EQ(200, up_count(&walk.ring, PERF_RECORD_SAMPLE));
-		EXPECT_EQ(200, up_count(&walk.ring, UT_RECORD_CALLCHAIN_DEFERRED));
+		EXPECT_EQ(200, up_count(&walk.ring, UP_STACKS));
 		for (i = 0; i < walk.ring.nr_recs; i++) {
 			struct up_rec *rec = &walk.ring.recs[i];
 
-			if (rec->type != UT_RECORD_CALLCHAIN_DEFERRED)
+			if (rec->type != PERF_RECORD_SAMPLE)
 				continue;
+			rec = up_answer(&walk.ring, rec);
+			ASSERT_NE(NULL, rec);
 			records++;
 			ASSERT_LT(0, rec->nr);
 			ASSERT_GE(UT_MAX_ENTRIES, rec->nr);
@@ -547,7 +563,8 @@ TEST_F(walk, page_vanishing_under_the_walk_gives_a_shorter_trace)
 		struct up_rec *rec = sample(&p);
 
 		ASSERT_NE(0, A(rec));
-		ASSERT_LE(2, rec->nr);
+		/* In place, nothing is known of the code while mappings change. */
+		ASSERT_LE(in_place ? 1 : 2, rec->nr);
 		ASSERT_GE(walk.want.nr, rec->nr);
 		ASSERT_TRUE(up_frames_equal(rec->ips, rec->nr, walk.want.ips, rec->nr));
 	}
@@ -567,6 +584,8 @@ TEST_F(walk, dropped_stack_pages_are_faulted_in)
 	struct probe p;
 	int i;
 
+	if (must_skip(_metadata, need_deferral()))
+		return;
 	ASSERT_EQ(0, open_syscall_event(&in_place, NR_GETPPID, 0));
 	ASSERT_TRUE(stack_from_file());
 	first = walk.sp + PAGE - W;
@@ -595,6 +614,8 @@ TEST_F(walk, never_touched_stack_pages_are_faulted_in)
 	struct probe p;
 	int fd;
 
+	if (must_skip(_metadata, need_deferral()))
+		return;
 	fd = syscall(SYS_memfd_create, "stack", 0);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, ftruncate(fd, STACK_SIZE));
@@ -626,6 +647,8 @@ TEST_F(walk, page_that_the_kernel_reads_is_waited_for)
 	pthread_t thread;
 	struct probe p;
 
+	if (must_skip(_metadata, need_deferral()))
+		return;
 	if (must_skip(_metadata, need_slow_disk()))
 		return;
 	contents[0] = 0;
@@ -652,6 +675,8 @@ TEST_F(walk, walk_that_waits_for_a_page_can_be_killed)
 	int status, go[2];
 	pid_t pid;
 
+	if (must_skip(_metadata, need_deferral()))
+		return;
 	if (must_skip(_metadata, need_slow_disk()))
 		return;
 	put_frame(walk.fp, page, RA(0));

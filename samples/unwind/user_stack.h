@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef _USER_STACK_H
+#define _USER_STACK_H
+
+/* What user_stack.bpf.c tells user_stack.c: a call, or a stack that was asked for */
+struct event {
+	int			is_call;
+	int			tid;
+	unsigned long long	cookie;
+	/* Bytes in ips, or a negative errno. 0 of a call: the stack comes later. */
+	long			size;
+	unsigned long long	ips[128];
+};
+
+#endif

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Stacks that are walked in place by tables: from each context, of a process of which
+ * nothing is known, where memory is missing, and of a task that is about to sleep. What
+ * the frames are is for the other tests to say, which are built for this, too: see
+ * in_place.c.
+ */
+#include <pthread.h>
+
+#include "table_lib.h"
+#include "unwind_harness.h"
+#include "unwind_module.h"
+
+#define SYSCTL		"/proc/sys/kernel/unwind_in_place"
+
+FIXTURE(in_place)
+{
+	struct code_file file;
+	struct table *table;
+	struct up_ring ring;
+	int fd;
+	int nr;
+};
+
+FIXTURE_SETUP(in_place)
+{
+	self->fd = -1;
+	self->ring.fd = -1;
+	if (must_skip(_metadata, need_tables() ?: need_file(SYSCTL)))
+		return;
+	ASSERT_TRUE(file_make(&self->file, test_path("in_place"), 0xcc));
+	self->table = calloc(1, sizeof(*self->table));
+	ASSERT_NE(NULL, self->table);
+	self->fd = dev_open();
+	ASSERT_LE(0, self->fd);
+	plain_table(self->table, 0);
+	self->nr = file_use(self->fd, self->table, &self->file);
+	ASSERT_LT(0, self->nr);
+}
+
+FIXTURE_TEARDOWN(in_place)
+{
+	if (self->fd < 0)
+		return;
+	if (self->ring.fd >= 0)
+		up_close(&self->ring);
+	close(self->fd);
+	free(self->table);
+	file_end(&self->file);
+	rmdir(test_dir());
+}
+
+/* An event of this task that the kernel makes in its system call */
+static bool open_event(struct _test_data_in_place *self, const char *system,
+		       const char *name, uint64_t bits)
+{
+	struct perf_event_attr attr;
+
+	up_attr_init(&attr, PERF_TYPE_TRACEPOINT, tracepoint_id(system, name), bits);
+	attr.exclude_callchain_kernel = 1;
+	return !up_open_pages(&self->ring, &attr, 0, -1, -1, 4);
+}
+
+static bool open_getppid(struct _test_data_in_place *self)
+{
+	return open_event(self, "raw_syscalls", "sys_enter", 0) &&
+	       !ioctl(self->ring.fd, PERF_EVENT_IOC_SET_FILTER, "id == 110");
+}
+
+/* Run a plain stack of @nr in the file. Returns the first sample, or NULL. */
+static struct up_rec *plain_sample(struct _test_data_in_place *self, long nr, struct stack *s)
+{
+	struct up_rec *sample;
+
+	if (!s->words && !plain_stack(s, self->file.mem))
+		return NULL;
+	s->regs[RAX] = nr;
+	up_forget(&self->ring);
+	up_enable(&self->ring);
+	table_enter(s);
+	up_disable(&self->ring);
+	up_drain(&self->ring);
+	sample = up_nth(&self->ring, PERF_RECORD_SAMPLE, 0);
+	return sample && sample->has_user ? sample : NULL;
+}
+
+/* Does the user part of a sample have the frames that the table tells? */
+static bool has_plain(struct _test_data_in_place *self, const struct up_rec *sample)
+{
+	const u64 at = (unsigned long)self->file.mem;
+	const u64 ips[] = { at + AT_MIDDLE, at + PLAIN_CALLER, at + PLAIN_OUTER };
+
+	return sample && !sample->deferred &&
+	       up_frames_equal(sample->user, sample->nr_user, ips, 3);
+}
+
+static bool has_fp(struct _test_data_in_place *self, const struct up_rec *sample)
+{
+	const u64 at = (unsigned long)self->file.mem;
+	const u64 ips[] = { at + AT_MIDDLE, at + PLAIN_FP };
+
+	return sample && sample->nr_user >= 2 && up_frames_equal(sample->user, 2, ips, 2);
+}
+
+TEST_F(in_place, first_walk_of_a_process_has_the_tables)
+{
+	struct stack s = { };
+	int i;
+
+	ASSERT_TRUE(open_getppid(self));
+	for (i = 0; i < 3; i++)
+		EXPECT_TRUE(has_plain(self, plain_sample(self, SYS_getppid, &s)));
+}
+
+/* A child has another mm, of which nothing is known. */
+TEST_F(in_place, first_walk_of_a_child_has_the_tables)
+{
+	struct stack s = { };
+	int status;
+	pid_t pid;
+
+	ASSERT_TRUE(open_getppid(self));
+	EXPECT_TRUE(has_plain(self, plain_sample(self, SYS_getppid, &s)));
+	up_close(&self->ring);
+	pid = fork();
+	if (!pid)
+		_exit(!open_getppid(self) ||
+		      !has_plain(self, plain_sample(self, SYS_getppid, &s)));
+	self->ring.fd = -1;
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+TEST_F(in_place, sysctl_says_whether_tables_are_used)
+{
+	struct stack s = { };
+
+	ASSERT_TRUE(open_getppid(self));
+	EXPECT_TRUE(has_plain(self, plain_sample(self, SYS_getppid, &s)));
+	ASSERT_EQ(0, up_write_number(SYSCTL, 0));
+	EXPECT_TRUE(has_fp(self, plain_sample(self, SYS_getppid, &s)));
+	ASSERT_EQ(0, up_write_number(SYSCTL, 1));
+	EXPECT_TRUE(has_plain(self, plain_sample(self, SYS_getppid, &s)));
+}
+
+TEST_F(in_place, tables_are_not_used_any_more_when_the_device_is_closed)
+{
+	struct stack s = { };
+
+	ASSERT_TRUE(open_getppid(self));
+	EXPECT_TRUE(has_plain(self, plain_sample(self, SYS_getppid, &s)));
+	close(self->fd);
+	EXPECT_TRUE(has_fp(self, plain_sample(self, SYS_getppid, &s)));
+	self->fd = dev_open();
+	EXPECT_LE(0, self->fd);
+}
+
+/* The table is for what the file was, and no faultable walk has told so. */
+TEST_F(in_place, changed_file_has_no_table)
+{
+	const struct timespec old[2] = { { 1000000000, 1 }, { 1000000000, 1 } };
+	struct stack s = { };
+	struct up_rec *sample;
+
+	ASSERT_TRUE(open_getppid(self));
+	ASSERT_EQ(0, utimensat(AT_FDCWD, self->file.path, old, 0));
+	sample = plain_sample(self, SYS_getppid, &s);
+	ASSERT_NE(NULL, sample);
+	EXPECT_FALSE(has_plain(self, sample));
+}
+
+/* A stack whose upper page is not there ends, and the page is not fetched. */
+TEST_F(in_place, page_that_is_absent_is_not_fetched)
+{
+	const u64 at = (unsigned long)self->file.mem;
+	const u64 ips[] = { at + AT_MIDDLE, at + PLAIN_CALLER };
+	unsigned char in_core = 1;
+	struct stack s = { };
+	struct up_rec *sample;
+	int fd;
+
+	ASSERT_TRUE(open_getppid(self));
+	/* The code is known, so the task does not walk for itself, which takes page faults. */
+	ASSERT_TRUE(walks_plain(self->file.mem, 0));
+	ASSERT_TRUE(plain_stack(&s, self->file.mem));
+	/* The caller's frame ends 512 bytes up, in the next page. */
+	fd = syscall(SYS_memfd_create, "stack", 0);
+	ASSERT_EQ(0, ftruncate(fd, 2 * PAGE));
+	ASSERT_EQ(PAGE / 2, pwrite(fd, s.words, PAGE / 2, PAGE - 8 - 256));
+	s.words = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, s.words);
+	s.regs[RSP] = (unsigned long)s.words + PAGE - 8 - 256;
+	s.regs[RBP] = 0;
+	ASSERT_NE(0, s.words[(PAGE - 8 - 256) / 8]);
+	ASSERT_EQ(0, madvise((u8 *)s.words + PAGE, PAGE, MADV_REMOVE));
+	sample = plain_sample(self, SYS_getppid, &s);
+	ASSERT_NE(NULL, sample);
+	EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user, ips, 2));
+	ASSERT_EQ(0, mincore((u8 *)s.words + PAGE, PAGE, &in_core));
+	EXPECT_EQ(0, in_core & 1);
+}
+
+static int stop_churning;
+
+/* Map the file elsewhere, and unmap it. */
+static void *churns(void *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	while (!get_flag(&stop_churning)) {
+		void *mem = mmap(NULL, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE,
+				 fd, 0);
+
+		munmap(mem, FILE_PAGES * PAGE);
+	}
+	close(fd);
+	return NULL;
+}
+
+/* Two files take turns at one address: the frames are those of the one that is there. */
+TEST_F(in_place, files_that_take_turns_while_another_thread_maps)
+{
+	struct code_file other, *files[] = { &self->file, &other };
+	unsigned long addr = (unsigned long)self->file.mem;
+	unsigned int i, exact = 0, j;
+	struct up_rec *sample;
+	struct stack s = { };
+	pthread_t thread;
+
+	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
+	plain_table(self->table, 5);
+	ASSERT_LT(0, file_use(self->fd, self->table, &other));
+	ASSERT_TRUE(open_getppid(self));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, churns, self->file.path));
+	for (i = 0; i < 1000; i++) {
+		const u64 ips[] = { addr + AT_MIDDLE, addr + PLAIN_CALLER + 16 * 5 * (i % 2),
+				    addr + PLAIN_OUTER };
+
+		ASSERT_TRUE(file_map_at(files[i % 2]->path, addr, 0, FILE_PAGES * PAGE));
+		for (j = 0; j < 2; j++) {
+			sample = plain_sample(self, SYS_getppid, &s);
+			ASSERT_NE(NULL, sample);
+			exact += sample->nr_user == 3;
+			ASSERT_GE(3, sample->nr_user);
+			ASSERT_TRUE(up_frames_equal(sample->user, sample->nr_user, ips,
+						    sample->nr_user));
+		}
+	}
+	set_flag(&stop_churning, 1);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	fprintf(stderr, "# %u of 2000 walks are complete\n", exact);
+	EXPECT_LT(1000, exact);
+	file_end(&other);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Contexts								      */
+
+TEST_F(in_place, nmi_has_exact_frames)
+{
+	struct session session;
+	struct stack s = { };
+	struct up_rec *sample;
+
+	if (must_skip(_metadata, need_module() ?: need_tracepoint("nmi", "nmi_handler")))
+		return;
+	ASSERT_EQ(0, session_start(&session, 0));
+	ASSERT_TRUE(open_event(self, "nmi", "nmi_handler", 0));
+	/* An NMI without requests, at a system call of the stack */
+	ASSERT_EQ(0, mod_cmd(session.fd, "probe 0 kprobe:__x64_sys_getppid %d 0 nmi 0 1",
+			     my_tid()));
+	sample = plain_sample(self, SYS_getppid, &s);
+	EXPECT_TRUE(has_plain(self, sample));
+	session_end(&session);
+}
+
+TEST_F(in_place, interrupt_has_exact_frames)
+{
+	struct session session;
+	struct stack s = { };
+	struct up_rec *sample;
+
+	if (must_skip(_metadata, need_module() ?:
+				 need_tracepoint("irq_vectors", "irq_work_entry")))
+		return;
+	ASSERT_EQ(0, session_start(&session, 0));
+	ASSERT_TRUE(open_event(self, "irq_vectors", "irq_work_entry", 0));
+	ASSERT_EQ(0, mod_cmd(session.fd, "probe 0 kprobe:__x64_sys_getppid %d 0 irq 0 1",
+			     my_tid()));
+	sample = plain_sample(self, SYS_getppid, &s);
+	EXPECT_TRUE(has_plain(self, sample));
+	session_end(&session);
+}
+
+/* The mmap lock is held for writing by the very task: nothing is waited for. */
+TEST_F(in_place, kprobe_that_holds_the_mmap_lock_has_exact_frames)
+{
+	static const char symbol[] = "do_mmap";
+	struct perf_event_attr attr;
+	struct stack s = { };
+	int i;
+
+	up_attr_init(&attr, pmu_type("kprobe"), 0, 0);
+	attr.exclude_callchain_kernel = 1;
+	attr.kprobe_func = (unsigned long)symbol;
+	ASSERT_EQ(0, up_open_pages(&self->ring, &attr, 0, -1, -1, 4));
+	ASSERT_TRUE(plain_stack(&s, self->file.mem));
+	/* Known from a walk before, which is not of a mapping that changes */
+	EXPECT_TRUE(walks_plain(self->file.mem, 0));
+	for (i = 0; i < 3; i++) {
+		/* mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) */
+		s.regs[RDI] = 0;
+		s.regs[RSI] = PAGE;
+		s.regs[RDX] = PROT_NONE;
+		s.regs[R10] = MAP_PRIVATE | MAP_ANONYMOUS;
+		s.regs[R8] = -1;
+		s.regs[R9] = 0;
+		EXPECT_TRUE(has_plain(self, plain_sample(self, SYS_mmap, &s)));
+	}
+}
+
+/*
+ * After the last read of the thread flags an event finds code that is not known, so a look
+ * is queued, for the next entry. A request from an NMI right then is still answered in this
+ * one. Each time, the file is mapped where nobody has walked.
+ */
+TEST_F(in_place, nmi_is_answered_on_the_way_out_beside_a_queued_look)
+{
+	unsigned int n, i, exact = 0;
+	struct session session;
+	struct stack on = { };
+	char command[64];
+
+	if (must_skip(_metadata, need_module() ?:
+				 need_tracepoint("context_tracking", "user_enter")))
+		return;
+	ASSERT_EQ(0, session_start(&session, 1));
+	ASSERT_TRUE(open_event(self, "context_tracking", "user_enter", 0));
+	/* The event is switched on below a stack that is known, so that nothing else is missed. */
+	ASSERT_TRUE(walks_plain(self->file.mem, 0));
+	ASSERT_TRUE(plain_stack(&on, self->file.mem));
+	on.regs[RAX] = SYS_ioctl;
+	on.regs[RDI] = self->ring.fd;
+	on.regs[RSI] = PERF_EVENT_IOC_ENABLE;
+	on.regs[RDX] = 0;
+	snprintf(command, sizeof(command), "probe 0 tp:user_enter %d 1 nmi 0 1", my_tid());
+	for (n = 0; n < 10; n++) {
+		/* A page fault would be an entry of its own. */
+		const u8 *mem = mmap(NULL, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC,
+				     MAP_PRIVATE | MAP_POPULATE, self->file.fd, 0);
+		const u64 ips[] = { (u64)mem + AT_MIDDLE, (u64)mem + PLAIN_CALLER,
+				    (u64)mem + PLAIN_OUTER };
+		struct stack s = { };
+
+		ASSERT_NE(MAP_FAILED, mem);
+		ASSERT_TRUE(plain_stack(&s, mem));
+		s.regs[RAX] = SYS_write;
+		s.regs[RDI] = session.fd;
+		s.regs[RSI] = (u64)command;
+		s.regs[RDX] = strlen(command);
+		/* There are ten looks a second at most. */
+		usleep(150000);
+		table_enter(&on);
+		table_enter(&s);
+		ASSERT_EQ(0, up_disable(&self->ring));
+		ASSERT_EQ(0, mod_cmd(session.fd, "unprobe 0"));
+		ASSERT_EQ(0, mod_log(session.fd, &session.log));
+		EXPECT_EQ(n + 1, log_rets(&session.log, 0, UT_QUEUED));
+		for (i = 0; i < session.log.nr; i++) {
+			const struct log_entry *c = &session.log.entries[i];
+
+			exact += c->type == 'C' && c->ips[0] == ips[0] &&
+				 up_frames_equal(c->ips, c->nr, ips, 3);
+		}
+		stack_end(&s);
+	}
+	EXPECT_EQ(10, exact);
+	session_end(&session);
+}
+
+/* ------------------------------------------------------------------------ */
+/* A task that is about to sleep					      */
+
+#define DEFERRED	(UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT)
+
+/* It has its stack in the sample, which says so, and nothing is pending. */
+TEST_F(in_place, task_that_sleeps_has_its_stack_in_the_sample)
+{
+	struct timespec ts = { .tv_nsec = 100000000 };
+	struct stack s = { };
+	struct up_rec *sample;
+	size_t i, seen = 0;
+
+	ASSERT_TRUE(open_event(self, "sched", "sched_switch", DEFERRED));
+	/* Once, so that the file is known */
+	EXPECT_TRUE(walks_plain(self->file.mem, 0));
+	ASSERT_TRUE(plain_stack(&s, self->file.mem));
+	s.regs[RDI] = (unsigned long)&ts;
+	s.regs[RSI] = 0;
+	ASSERT_NE(NULL, plain_sample(self, SYS_nanosleep, &s));
+	for (i = 0; (sample = up_nth(&self->ring, PERF_RECORD_SAMPLE, i)); i++) {
+		/* It may be preempted, too. */
+		if (sample->deferred || !has_plain(self, sample))
+			continue;
+		EXPECT_TRUE(sample->misc & UT_MISC_OUTERMOST);
+		seen++;
+	}
+	EXPECT_EQ(1, seen);
+}
+
+/* Where the walk in place is cut, what the task finds later is better. */
+TEST_F(in_place, task_that_sleeps_without_its_stack_at_hand_is_deferred)
+{
+	struct timespec ts = { .tv_nsec = 100000000 };
+	struct table *t = self->table;
+	struct stack s = { };
+	struct up_rec *sample;
+	size_t i, seen = 0;
+
+	/* Nothing is outermost. */
+	ASSERT_EQ(0, dev_drop(self->fd, self->nr));
+	table_start(t);
+	table_row(t, AT_MIDDLE, rule_cfa(RSP, 8));
+	table_row(t, AT_MIDDLE + 1, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_end(t, 10 * PAGE);
+	self->nr = file_use(self->fd, t, &self->file);
+	ASSERT_LT(0, self->nr);
+	ASSERT_TRUE(open_event(self, "sched", "sched_switch", DEFERRED));
+	ASSERT_TRUE(plain_stack(&s, self->file.mem));
+	s.regs[RDI] = (unsigned long)&ts;
+	s.regs[RSI] = 0;
+	plain_sample(self, SYS_nanosleep, &s);
+	for (i = 0; (sample = up_nth(&self->ring, PERF_RECORD_SAMPLE, i)); i++) {
+		EXPECT_TRUE(sample->deferred);
+		seen += up_count_cookie(&self->ring, sample->cookie) == 1;
+	}
+	EXPECT_LE(1, seen);
+	EXPECT_EQ(i, seen);
+}
+
+TEST_HARNESS_MAIN
