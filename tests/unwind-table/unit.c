@@ -459,6 +459,83 @@ static void works(void)
 	       "a file that takes more work than it may is refused");
 }
 
+/* Code without FDE that takes long to follow, over and over */
+static const struct {
+	const char	*name;
+	const char	*code;
+	size_t		len;
+} hostile[] = {
+#define HOSTILE(name, code)	{ name, code, sizeof(code) - 1 }
+	HOSTILE("jumps to the next one", "\xe9\0\0\0\0"),
+	HOSTILE("calls of the next one", "\xe8\x01\0\0\0\xc3"),
+	HOSTILE("calls of the one before", "\xe8\xf5\xff\xff\xff\xc3"),
+	HOSTILE("branches to the next one", "\x74\0"),
+	HOSTILE("a frame that grows in loops", "\x50\x74\xfd"),
+	HOSTILE("loops within loops", "\x50\x58\x74\xfc\x75\xfa"),
+	HOSTILE("registers that are saved in turns", "\x55\x48\x89\xe5\x53\x74\xf9\x5b\x5d"),
+	HOSTILE("jumps into the middle", "\x74\x01\x48\x31\xc0\x75\xfa"),
+	HOSTILE("SP from memory", "\x48\x8b\x27\x74\xfb\x50"),
+	HOSTILE("jumps by tables of 4096 entries",
+		"\x48\x8d\x05\xf9\xff\xff\xff\x48\x63\x14\x90\x48\x01\xc2\x74\xf0\xff\xe2"),
+	HOSTILE("labels and jumps to any of them",
+		"\x50\x4c\x8d\x05\xf8\xff\xff\xff\x74\xf5\x41\xff\xe0"),
+	HOSTILE("functions that return", "\x50\x58\xc3"),
+	HOSTILE("nothing that can be decoded", "\x06"),
+#undef HOSTILE
+};
+
+/* The work of @len bytes of it, or all that is allowed; @done: it was followed */
+static uint64_t work_of_code(unsigned int kind, size_t len, bool *done)
+{
+	/* Calls of what comes after it */
+	static const uint8_t caller[16] = {
+		0xe8, 11, 0, 0, 0, 0xe8, 6, 0, 0, 0, 0xc3, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc,
+	};
+	struct unwind_table *table = NULL;
+	struct cfi cfi = { 0 };
+	struct build b;
+	uint64_t work;
+	uint8_t *image;
+	size_t i, size;
+
+	cfi_cie(&cfi);
+	cfi_fde(&cfi, BUILD_CODE, sizeof(caller));
+	cfi_end(&cfi);
+	b = (struct build){ sizeof(caller) + len, 1, cfi.data, cfi.len };
+	image = build_elf(&b, &size);
+	memcpy(image + BUILD_CODE, caller, sizeof(caller));
+	for (i = 0; i + hostile[kind].len <= len; i += hostile[kind].len)
+		memcpy(image + BUILD_CODE + sizeof(caller) + i, hostile[kind].code, hostile[kind].len);
+	if (unwind_table_from_image(image, size, &table))
+		errx(1, "%s: no table", hostile[kind].name);
+	work = unwind_table_stats(table)->work_code;
+	*done = work <= UNWIND_TABLE_WORK_CODE * (b.code_len + UNWIND_TABLE_PAGE_SIZE);
+	unwind_table_free(table);
+	free(image);
+	free(cfi.data);
+	return *done ? work : UNWIND_TABLE_WORK_CODE * (b.code_len + UNWIND_TABLE_PAGE_SIZE);
+}
+
+static void works_of_code(void)
+{
+	unsigned int kind;
+
+	for (kind = 0; unwind_table_follows() && kind < sizeof(hostile) / sizeof(hostile[0]); kind++) {
+		size_t len = 100000;
+		bool done, done2;
+		uint64_t work = work_of_code(kind, len, &done);
+		uint64_t work2 = work_of_code(kind, 2 * len, &done2);
+		char text[128];
+
+		printf("# %s: %.2f and %.2f operations a byte%s\n", hostile[kind].name,
+		       (double)work / len, (double)work2 / (2 * len),
+		       done2 ? "" : ", which is more than allowed");
+		snprintf(text, sizeof(text), "twice the code is twice the work: %s",
+			 hostile[kind].name);
+		result(work && work2 * 10 <= work * 22, text);
+	}
+}
+
 /* As many rules as FDEs: CFA = rsp + 16 n, FP at CFA - 16 m */
 static int many_rules(unsigned int nr, struct unwind_table_stats *stats)
 {
@@ -823,6 +900,7 @@ int main(int argc, char **argv)
 	errors();
 	entries();
 	works();
+	works_of_code();
 	limits();
 	large(argv[1]);
 	for (i = 2; i < argc; i++)

@@ -7,7 +7,9 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <gelf.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -378,31 +380,91 @@ static int check_file(const char *path, bool all)
 	return check.outcomes[OUT_DIFFERENT] ? EXIT_FAILED : EXIT_OK;
 }
 
+struct places {
+	const char *path;
+	unsigned int left;	/* to be printed */
+};
+
+static void print_place(void *data, uint64_t start, uint64_t end)
+{
+	struct places *places = data;
+
+	if (!places->left)
+		return;
+	places->left--;
+	printf("%s: address 0x%llx-0x%llx: different\n", places->path,
+	       (unsigned long long)start, (unsigned long long)end);
+}
+
+/* @given: functions start where FDEs do; otherwise that has to be found out */
+static int check_instructions(const char *path, bool all, bool given)
+{
+	struct places places = { path, all ? UINT_MAX : MAX_PRINTED };
+	struct unwind_table_comparison result;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), error;
+	uint64_t known;
+
+	if (fd < 0) {
+		error_line("%s: %s", path, strerror(errno));
+		return EXIT_FAILED;
+	}
+	error = unwind_table_compare(fd, given, &result, print_place, &places);
+	close(fd);
+	if (error == -EOPNOTSUPP) {
+		error_line("check: built without Zydis, this program cannot follow instructions");
+		return EXIT_FAILED;
+	}
+	if (error) {
+		error_line("%s: no table: %s", path, strerror(-error));
+		return EXIT_FAILED;
+	}
+	known = result.same + result.less + result.other + result.differs;
+	printf("%s: %llu bytes of code with call frame information: %.2f %% the same, ",
+	       path, (unsigned long long)result.code, percent(result.same, result.code));
+	printf("%.2f %% without FP, %.2f %% not comparable, ",
+	       percent(result.less, result.code), percent(result.other, result.code));
+	printf("%.2f %% not followed (%.2f %% landing pads), ",
+	       percent(result.code - known, result.code), percent(result.pads, result.code));
+	printf("%llu different in %llu places\n", (unsigned long long)result.differs,
+	       (unsigned long long)result.places);
+	return result.places ? EXIT_FAILED : EXIT_OK;
+}
+
 int cmd_check(int argc, char **argv)
 {
+	bool all = false, instructions = false, given = false;
 	int i = 1, ret = EXIT_OK;
-	bool all = false;
 
 	for (; i < argc && argv[i][0] == '-'; i++) {
 		if (!strcmp(argv[i], "--")) {
 			i++;
 			break;
 		}
-		if (strcmp(argv[i], "--all")) {
+		if (!strcmp(argv[i], "--all")) {
+			all = true;
+		} else if (!strcmp(argv[i], "--instructions")) {
+			instructions = true;
+		} else if (!strcmp(argv[i], "--instructions=given")) {
+			instructions = true;
+			given = true;
+		} else {
 			error_line("check: unknown option %s; see unwind-tables --help",
 				   argv[i]);
 			return EXIT_USAGE;
 		}
-		all = true;
 	}
 	if (i == argc) {
 		error_line("check: needs a file; see unwind-tables --help");
 		return EXIT_USAGE;
 	}
 	elf_version(EV_CURRENT);
-	for (; i < argc; i++)
-		if (check_file(argv[i], all) != EXIT_OK)
+	for (; i < argc; i++) {
+		int failed = instructions ? check_instructions(argv[i], all, given) :
+					    check_file(argv[i], all);
+
+		if (failed)
 			ret = EXIT_FAILED;
+	}
 	if (fflush(stdout) || ferror(stdout)) {
 		error_line("check: cannot print: %s", strerror(errno));
 		ret = EXIT_FAILED;

@@ -66,6 +66,13 @@ void print_summary(const struct unwind_table *table)
 	       percent(stats->covered_bytes, stats->code_bytes),
 	       (unsigned long long)stats->fdes, (unsigned long long)stats->rows,
 	       (unsigned long long)stats->rules, len);
+	for (i = 0; i < UNWIND_TABLE_NR_ORIGINS; i++) {
+		if (stats->origins[i])
+			printf("%s%s: %llu bytes\n",
+			       i == UNWIND_TABLE_O_FRAME_POINTER ? "" : "rules from ",
+			       unwind_table_origin_name(i),
+			       (unsigned long long)stats->origins[i]);
+	}
 	for (i = 0; i < UNWIND_TABLE_NR_REASONS; i++) {
 		if (!stats->places[i])
 			continue;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "unwind-table.h"
 #include "unwind-tables.h"
 
 #ifndef VERSION
@@ -32,7 +33,7 @@ static void print_usage(FILE *out)
 	      "                           [--only=[PID,...]]\n"
 	      "       unwind-tables show [--samples PERF.DATA] FILE\n"
 	      "       unwind-tables show --rows FILE | FILE START[-END]\n"
-	      "       unwind-tables check [--all] FILE...\n"
+	      "       unwind-tables check [--all] [--instructions[=given]] FILE...\n"
 	      "       unwind-tables stat [PID]\n"
 	      "       unwind-tables --help | --version\n"
 	      "\n"
@@ -42,7 +43,8 @@ static void print_usage(FILE *out)
 	      "       functions have none: the largest ones, or those where most user\n"
 	      "       stacks of a recording are cut; or the rows of the table. START and\n"
 	      "       END are offsets in the file, hexadecimal\n"
-	      "check  compare tables with what elfutils reads in the same files\n"
+	      "check  compare tables with what elfutils reads in the same files; or rules\n"
+	      "       that are made by following instructions with those of .eh_frame\n"
 	      "stat   print which tables the kernel has, or which files of a process\n"
 	      "       have one\n"
 	      "\n"
@@ -68,7 +70,9 @@ int main(int argc, char **argv)
 		return EXIT_OK;
 	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
-		puts("unwind-tables " VERSION);
+		printf("unwind-tables " VERSION ", %s\n", unwind_table_follows() ?
+		       "follows instructions with Zydis" :
+		       "does not follow instructions: built without Zydis");
 		return EXIT_OK;
 	}
 	if (argv[1][0] == '-')

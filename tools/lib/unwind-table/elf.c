@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <linux/const.h>
 
+#include "follow.h"
 #include "internal.h"
 
 /* Limits of what is read of one file at once */
@@ -631,8 +632,13 @@ void ut_elf_close(struct ut_elf *elf)
 
 	for (i = 0; i < UT_NR_STARTS; i++)
 		free(elf->starts[i]);
+	free(elf->data);
 	free(elf->scan);
 	free(elf->known);
+	ut_follow_free(elf->follow);
+	if (elf->endless)
+		map_free(elf->endless);
+	free(elf->endless);
 	put_bytes(&elf->eh_frame.bytes);
 	put_bytes(&elf->debug_frame.bytes);
 }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "follow.h"
 #include "internal.h"
 
 static const struct unwind_table_rule outermost = { .kind = UNWIND_TABLE_OUTERMOST };
@@ -23,6 +24,154 @@ static const struct unwind_table_rule not_covered = { .kind = UNWIND_TABLE_NOT_C
  */
 #define MAX_ENTRY	64
 
+/* Code that is not followed: the kernel may follow the frame pointer, or cannot go on. */
+static int add_rest(struct ut_elf *elf, struct ut_rows *rows, __u64 start, __u64 end, bool framed)
+{
+	if (!framed)
+		return ut_rows_add_unknown(rows, start, end, UNWIND_TABLE_R_GAP);
+	elf->stats->origins[UNWIND_TABLE_O_FRAME_POINTER] += end - start;
+	return ut_rows_add(rows, start, end, &not_covered);
+}
+
+/* A stretch of code, as offsets in the file, of which a part is followed */
+struct stretch {
+	struct ut_elf	*elf;
+	struct ut_rows	*rows;
+	__u64		bias;		/* from an offset to an address */
+	__u64		done;
+	__u64		end;
+	bool		framed;
+};
+
+static int add_followed(void *data, __u64 start, __u64 end, const struct unwind_table_rule *rule)
+{
+	struct stretch *stretch = data;
+	int err;
+
+	start -= stretch->bias;
+	end -= stretch->bias;
+	if (end > stretch->end)
+		end = stretch->end;
+	err = add_rest(stretch->elf, stretch->rows, stretch->done, start, stretch->framed);
+	if (err)
+		return err;
+	stretch->done = end;
+	stretch->elf->stats->origins[UNWIND_TABLE_O_INSTRUCTIONS] += end - start;
+	return ut_rows_add(stretch->rows, start, end, rule);
+}
+
+static int add_stretch(struct ut_elf *elf, const struct ut_gap *gap, __u64 start, __u64 end,
+		       bool framed, struct ut_rows *rows)
+{
+	struct stretch stretch = {
+		.elf = elf, .rows = rows, .done = start, .end = end, .framed = framed,
+		.bias = gap->segment->addr - gap->segment->offset,
+	};
+	int err = 0;
+
+	if (elf->follow)
+		err = ut_follow_rows(elf->follow, start + stretch.bias, end + stretch.bias,
+				     add_followed, &stretch);
+	return err ? err : add_rest(elf, rows, stretch.done, end, framed);
+}
+
+/* More code than any file has whose functions have no CFI and do not keep a frame pointer */
+#define MAX_FOLLOWED	(64 * 1024 * 1024ULL)
+
+static int follow_from(struct ut_elf *elf, const struct ut_segment *segment, __u64 start,
+		       __u64 end, enum ut_start kind, bool aligned)
+{
+	__u64 bias = segment->addr - segment->offset, at;
+	enum ut_follow_start how = UT_FOLLOW_POSSIBLE;
+	int err = 0;
+
+	if (kind == UT_START_SYMBOL)
+		how = UT_FOLLOW_CERTAIN;
+	else if (aligned && (kind == UT_START_ADDRESS || kind == UT_START_POINTER))
+		how = UT_FOLLOW_LIKELY;
+	for (at = start; !err; at++) {
+		at = ut_starts_find_next(elf, segment, kind, at, end);
+		if (at == end)
+			break;
+		if (!aligned || !((at + bias) % UT_ALIGN))
+			err = ut_follow_from(elf->follow, at + bias, how);
+	}
+	return err;
+}
+
+/**
+ * ut_follow_found - Follow code from all that tells where functions start in it
+ * @elf:	The file, whose @follow gets it
+ * @segment:	Segment of the code
+ * @start:	Offset in the file of its first byte
+ * @end:	Of the byte behind it
+ *
+ * Return: 0, or a negative errno.
+ */
+int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 start,
+		    __u64 end)
+{
+	/* The surest first: what is less sure may be in the middle of what they have. */
+	static const struct {
+		enum ut_start	kind;
+		bool		aligned;
+	} order[] = {
+		{ UT_START_SYMBOL, false },
+		{ UT_START_POINTER, true },
+		{ UT_START_ADDRESS, true },
+		{ UT_START_CALL, true },
+		{ UT_START_POINTER, false },
+		{ UT_START_ADDRESS, false },
+		{ UT_START_CALL, false },
+		{ UT_START_JUMP, true },
+	};
+	unsigned int i, pass;
+	int err;
+
+	for (pass = 0; pass < UT_FOLLOW_PASSES; pass++) {
+		err = ut_starts_find(elf);
+		if (!err && !elf->follow)
+			err = ut_follow_new(elf, &elf->follow);
+		for (i = 0; i < ARRAY_SIZE(order) && !err; i++)
+			err = follow_from(elf, segment, start, end, order[i].kind,
+					  order[i].aligned);
+		if (err || ut_follow_is_final(elf->follow) || pass + 1 == UT_FOLLOW_PASSES)
+			return err;
+		ut_follow_free(elf->follow);
+		elf->follow = NULL;
+	}
+	return 0;
+}
+
+/* The same with code of a gap. Without it, the rest of the table is as good. */
+static void follow_gap(struct ut_elf *elf, const struct ut_gap *gap, __u64 start, __u64 end)
+{
+	if (elf->no_follow || elf->code_bytes > MAX_FOLLOWED)
+		return;
+	elf->follow_work.limit = UNWIND_TABLE_WORK_CODE *
+				 (elf->code_bytes + UNWIND_TABLE_PAGE_SIZE);
+	if (!ut_follow_found(elf, gap->segment, start, end))
+		return;
+	/* Of what is known in part, not all paths are known. */
+	ut_follow_free(elf->follow);
+	elf->follow = NULL;
+	elf->no_follow = true;
+}
+
+/* Is there anything but padding? */
+static bool is_padding(const struct ut_elf *elf, const struct ut_gap *gap, __u64 start, __u64 end)
+{
+	__u8 code[MIN_CODE * 4];
+	size_t len, i;
+
+	if (end - start > sizeof(code))
+		return false;
+	len = ut_elf_read_code(elf, gap->segment, start, code, end - start);
+	for (i = 1; i < len && code[i] == code[0]; i++)
+		;
+	return i >= len;
+}
+
 /*
  * Code that is not known, but for functions that begin by making a frame: these keep
  * a frame pointer, so they are not covered, which lets the kernel follow it.
@@ -36,15 +185,13 @@ static int add_functions(struct ut_elf *elf, const struct ut_gap *gap,
 
 	if (end - start < MIN_CODE)
 		return ut_rows_add_unknown(rows, start, end, UNWIND_TABLE_R_GAP);
+	if (!is_padding(elf, gap, start, end))
+		follow_gap(elf, gap, start, end);
 	while (start < end && !err) {
 		next_framed = framed;
 		err = ut_starts_next(elf, gap->segment, &at, end, &next_framed);
-		if (err)
-			break;
-		if (framed)
-			err = ut_rows_add(rows, start, at, &not_covered);
-		else
-			err = ut_rows_add_unknown(rows, start, at, UNWIND_TABLE_R_GAP);
+		if (!err)
+			err = add_stretch(elf, gap, start, at, framed, rows);
 		framed = next_framed;
 		start = at;
 	}
@@ -214,7 +361,7 @@ static size_t find_rt0_go(const __u8 *code, size_t len)
 	return 0;
 }
 
-static int add_go(const struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *rows)
+static int add_go(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *rows)
 {
 	const __u64 align = GO_ALIGN - 1, bias = gap->segment->addr - gap->segment->offset;
 	bool has_entry = elf->has_entry &&
@@ -235,7 +382,7 @@ static int add_go(const struct ut_elf *elf, const struct ut_gap *gap, struct ut_
 			at += GO_ALIGN;
 			continue;
 		}
-		err = ut_rows_add(rows, done, at, &not_covered);
+		err = add_rest(elf, rows, done, at, true);
 		if (!err && !rt0_len)
 			err = ut_known_add(rows, at, &known);
 		else if (!err && has_entry)
@@ -246,7 +393,7 @@ static int add_go(const struct ut_elf *elf, const struct ut_gap *gap, struct ut_
 		done = at + (rt0_len ? rt0_len : known.len);
 		at = (done + align) & ~align;
 	}
-	return err ? err : ut_rows_add(rows, done, gap->end, &not_covered);
+	return err ? err : add_rest(elf, rows, done, gap->end, true);
 }
 
 /*
@@ -270,8 +417,7 @@ static bool is_v8(struct ut_elf *elf, const struct ut_gap *gap)
 	return elf->has_v8;
 }
 
-/* Rows for code without FDE */
-int ut_gap_add(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *rows)
+static int add_gap(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *rows)
 {
 	const struct ut_segment *segment = gap->segment;
 	bool at_edge = gap->start == segment->offset ||
@@ -282,7 +428,7 @@ int ut_gap_add(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *row
 	if (elf->is_go && end - gap->start >= MIN_GO)
 		return add_go(elf, gap, rows);
 	if (is_v8(elf, gap))
-		return ut_rows_add(rows, gap->start, end, &not_covered);
+		return add_rest(elf, rows, gap->start, end, true);
 	if (is_clone(elf, gap))
 		return add_clone(gap, rows);
 	if (is_start_context(elf, gap))
@@ -293,5 +439,18 @@ int ut_gap_add(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *row
 		err = add_unknown(elf, gap, gap->start, end, rows);
 	if (!err)
 		err = ut_rows_add(rows, end, gap->end, &outermost);
+	return err;
+}
+
+/* Rows for code without FDE */
+int ut_gap_add(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *rows)
+{
+	struct unwind_table_stats *stats = elf->stats;
+	__u64 covered = stats->covered_bytes;
+	__u64 followed = stats->origins[UNWIND_TABLE_O_INSTRUCTIONS];
+	int err = add_gap(elf, gap, rows);
+
+	stats->origins[UNWIND_TABLE_O_KNOWN] += stats->covered_bytes - covered -
+		(stats->origins[UNWIND_TABLE_O_INSTRUCTIONS] - followed);
 	return err;
 }

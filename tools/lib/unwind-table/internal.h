@@ -107,6 +107,8 @@ enum ut_start {
 	UT_START_CALL,		/* the target of what looks like a call */
 	UT_START_POINTER,	/* of an address that the loader relocates */
 	UT_START_SYMBOL,	/* of a symbol for a function */
+	UT_START_ADDRESS,	/* of an address that looks as if an instruction computed it */
+	UT_START_JUMP,		/* of what looks like a jump from afar, as from code with CFI */
 	UT_NR_STARTS
 };
 
@@ -142,8 +144,20 @@ struct ut_elf {
 	struct ut_table		symbols[2];	/* .symtab, .dynsym */
 	/* A bit for each byte of code, NULL before it is asked for: see starts.c */
 	__u64			*starts[UT_NR_STARTS];
+	/* Addresses of data that instructions seem to compute, sorted */
+	__u64			*data;
+	size_t			nr_data;
+	size_t			nr_sorted;
+	size_t			max_data;
 	struct ut_scan		*scan;		/* code that was read there last */
 	__u64			*known;		/* see known.c */
+	/* Code without CFI is followed, unless that has failed */
+	struct ut_follow	*follow;
+	struct map		*endless;	/* functions that seem not to return */
+	struct ut_work		follow_work;
+	bool			no_follow;
+	bool			no_cfi;		/* compared with what CFI says: as if there were none */
+	struct unwind_table_stats *stats;
 	struct ut_section	eh_frame;
 	struct ut_section	debug_frame;
 };
@@ -427,6 +441,17 @@ bool ut_is_plain(const struct unwind_table_rule *rule);
 /* starts.c */
 size_t ut_prologue(const __u8 *code, size_t len);
 int ut_starts_find(struct ut_elf *elf);
+/* Functions are aligned to this, unless they are not aligned at all. */
+#define UT_ALIGN		16
+
+bool ut_starts_is_end(const __u8 *code, size_t len, __u64 addr);
+bool ut_starts_is_apart(const __u8 *at, size_t n);
+bool ut_starts_is(const struct ut_elf *elf, const struct ut_segment *segment, __u64 offset);
+bool ut_starts_add_data(struct ut_elf *elf, __u64 addr);
+bool ut_starts_sort_data(struct ut_elf *elf);
+__u64 ut_starts_data_end(const struct ut_elf *elf, __u64 addr);
+__u64 ut_starts_find_next(const struct ut_elf *elf, const struct ut_segment *segment,
+			  enum ut_start kind, __u64 at, __u64 end);
 int ut_starts_next(struct ut_elf *elf, const struct ut_segment *segment, __u64 *start,
 		   __u64 end, bool *framed);
 

@@ -176,16 +176,32 @@ static int skip_to(struct maker *maker, __u64 start)
 	return ut_rows_add_gap(maker->rows, maker->segment, maker->end, start);
 }
 
+/* Bytes with a rule that were not counted by their origin yet */
+static __u64 uncounted(const struct unwind_table_stats *stats)
+{
+	__u64 bytes = stats->covered_bytes;
+	unsigned int i;
+
+	for (i = 0; i < UNWIND_TABLE_O_FRAME_POINTER; i++)
+		bytes -= stats->origins[i];
+	return bytes;
+}
+
 static int run(struct maker *maker, struct sweep *sweep, const struct ut_fde *fde,
 	       __u64 skip)
 {
+	struct unwind_table_stats *stats = maker->stats;
 	int err = skip_to(maker, fde->start + skip);
 
 	if (err)
 		return err;
 	maker->end = fde->end;
-	return ut_cfi_run(&maker->elf, &sweep->fdes, fde, skip, &maker->machine,
-			  maker->rows);
+	err = ut_cfi_run(&maker->elf, &sweep->fdes, fde, skip, &maker->machine,
+			 maker->rows);
+	stats->origins[sweep == &maker->eh_frame ? UNWIND_TABLE_O_EH_FRAME :
+						   UNWIND_TABLE_O_DEBUG_FRAME] +=
+		uncounted(stats);
+	return err;
 }
 
 /*
@@ -267,6 +283,7 @@ static int make(struct maker *maker, struct unwind_table *table)
 	if (!table->stats.covered_bytes)
 		return -ENODATA;
 	table->stats.work = maker->work.done;
+	table->stats.work_code = elf->follow_work.done;
 	return ut_rows_finish(maker->rows, &table->data, &table->len);
 }
 
@@ -288,6 +305,7 @@ int ut_make(const struct ut_source *src, struct unwind_table **result)
 	err = ut_elf_open(&maker->elf, src);
 	if (!err) {
 		maker->elf.work = &maker->work;
+		maker->elf.stats = maker->stats;
 		err = make(maker, table);
 		ut_rows_free(maker->rows);
 		close_sweep(&maker->eh_frame);

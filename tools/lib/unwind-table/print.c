@@ -24,6 +24,21 @@ const char *unwind_table_reason_name(enum unwind_table_reason reason)
 	return reason_names[reason];
 }
 
+static const char * const origin_names[UNWIND_TABLE_NR_ORIGINS] = {
+	[UNWIND_TABLE_O_EH_FRAME]	= ".eh_frame",
+	[UNWIND_TABLE_O_DEBUG_FRAME]	= ".debug_frame",
+	[UNWIND_TABLE_O_KNOWN]		= "known code",
+	[UNWIND_TABLE_O_INSTRUCTIONS]	= "instructions",
+	[UNWIND_TABLE_O_FRAME_POINTER]	= "left to the frame pointer",
+};
+
+const char *unwind_table_origin_name(enum unwind_table_origin origin)
+{
+	if ((unsigned int)origin >= UNWIND_TABLE_NR_ORIGINS)
+		return "none";
+	return origin_names[origin];
+}
+
 /* As "*(rsp+8)" */
 static void print_loc(const struct unwind_table_loc *loc, FILE *out)
 {

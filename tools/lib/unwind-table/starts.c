@@ -16,8 +16,6 @@
 /* More code than any file has that has functions without FDEs */
 #define MAX_CODE	(512 * 1024 * 1024ULL)
 #define MAX_RELOCATIONS	(256 * 1024 * 1024ULL)
-/* Functions are aligned to this, unless they are not aligned at all. */
-#define ALIGN		16
 /* Code before a start, to see what is before it, and from it on */
 #define BEFORE		32
 #define PROLOGUE	8
@@ -81,30 +79,136 @@ static void mark(struct ut_elf *elf, enum ut_start kind, __u64 addr)
 	elf->starts[kind][index / 64] |= 1ULL << (index % 64);
 }
 
-/* What looks like a call, in @len bytes at an address */
-static int mark_calls(struct ut_elf *elf, const __u8 *code, size_t len, __u64 addr)
+#define MAX_DATA	(1 << 20)
+
+/* Note that data starts at an address, for when they are sorted. False: no memory */
+bool ut_starts_add_data(struct ut_elf *elf, __u64 addr)
 {
-	const __u8 *at = code, *end = code + len;
+	if (elf->nr_data == MAX_DATA)
+		return true;
+	if (elf->nr_data == elf->max_data) {
+		size_t max = elf->max_data ? 2 * elf->max_data : 1024;
+		__u64 *more = realloc(elf->data, max * sizeof(*more));
+
+		if (!more)
+			return false;
+		elf->data = more;
+		elf->max_data = max;
+	}
+	elf->data[elf->nr_data++] = addr;
+	return true;
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	__u64 x = *(const __u64 *)a, y = *(const __u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Use the addresses that were noted. Returns whether some are new. */
+bool ut_starts_sort_data(struct ut_elf *elf)
+{
+	size_t nr = elf->nr_sorted, i;
+
+	if (!elf->nr_data)
+		return false;
+	qsort(elf->data, elf->nr_data, sizeof(*elf->data), compare_addresses);
+	elf->nr_sorted = 1;
+	for (i = 1; i < elf->nr_data; i++) {
+		if (elf->data[i] != elf->data[i - 1])
+			elf->data[elf->nr_sorted++] = elf->data[i];
+	}
+	elf->nr_data = elf->nr_sorted;
+	return elf->nr_sorted > nr;
+}
+
+/**
+ * ut_starts_data_end - Where does what is at an address end?
+ * @elf:	The file, whose starts were found
+ * @addr:	Address of data, as of a table
+ *
+ * Return: The next address that instructions seem to compute.
+ */
+__u64 ut_starts_data_end(const struct ut_elf *elf, __u64 addr)
+{
+	size_t low = 0, high = elf->nr_sorted;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (elf->data[middle] > addr)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low < elf->nr_sorted ? elf->data[low] : ~0ULL;
+}
+
+/*
+ * What looks as if an instruction had a distance from its end, at @code: a call; or
+ * lea with a REX prefix and the operand RIP + distance, of which @code is the second byte.
+ */
+static bool has_distance(const __u8 *code, enum ut_start kind)
+{
+	if (kind != UT_START_ADDRESS)
+		return true;
+	return (code[-1] & 0xf8) == 0x48 && (code[1] & 0xc7) == 0x05;
+}
+
+/* Most jumps are within a function. */
+#define FAR	4096
+
+static bool is_far_jump(const struct ut_elf *elf, __u64 target, __s32 distance)
+{
+	return !elf->no_cfi && !(target % UT_ALIGN) && (distance >= FAR || distance <= -FAR);
+}
+
+/* What looks like a call, or like an address that is computed, in @len bytes of code */
+static int mark_code(struct ut_elf *elf, const __u8 *code, size_t len, __u64 addr,
+		     enum ut_start kind)
+{
+	static const __u8 opcodes[UT_NR_STARTS] = {
+		[UT_START_CALL] = 0xe8, [UT_START_ADDRESS] = 0x8d, [UT_START_JUMP] = 0xe9,
+	};
+	/* Bytes before the distance */
+	const size_t before = kind == UT_START_ADDRESS ? 2 : 1;
+	const __u8 *at = code + before - 1, *end = code + len;
 	__s32 distance;
 
 	if (!ut_work(elf->work, UT_WORK_READ + UT_WORK_SCAN(len)))
 		return -E2BIG;
-	while (end - at >= 5) {
-		at = memchr(at, 0xe8, end - at - 4);
+	while (end - at >= (ptrdiff_t)before + 4) {
+		at = memchr(at, opcodes[kind], end - at - 4 - (before - 1));
 		if (!at)
 			return 0;
 		if (!ut_work(elf->work, 1))
 			return -E2BIG;
+		if (has_distance(at, kind)) {
+			__u64 target;
+
+			memcpy(&distance, at + before, sizeof(distance));
+			target = addr + (at - code) + before + 4 + distance;
+			if (kind != UT_START_JUMP || is_far_jump(elf, target, distance))
+				mark(elf, kind, target);
+			if (kind == UT_START_ADDRESS && !ut_elf_code_at(elf, target) &&
+			    !ut_starts_add_data(elf, target))
+				return -ENOMEM;
+		}
 		at++;
-		memcpy(&distance, at, sizeof(distance));
-		mark(elf, UT_START_CALL, addr + (at - code) + 4 + distance);
 	}
 	return 0;
 }
 
-static int find_calls(struct ut_elf *elf, __u8 *code)
+/* What is cut off at the end of code that is read at once */
+#define OVERLAP		6
+
+static int find_by_code(struct ut_elf *elf, __u8 *code)
 {
-	unsigned int i;
+	static const enum ut_start kinds[] = {
+		UT_START_CALL, UT_START_ADDRESS, UT_START_JUMP,
+	};
+	unsigned int i, k;
 	int err = 0;
 
 	for (i = 0; i < elf->nr_code; i++) {
@@ -117,8 +221,10 @@ static int find_calls(struct ut_elf *elf, __u8 *code)
 
 			if (len < 5)
 				break;
-			err = mark_calls(elf, code, len, segment->addr + done);
-			done += len - 4;
+			for (k = 0; k < ARRAY_SIZE(kinds) && !err; k++)
+				err = mark_code(elf, code, len, segment->addr + done,
+						kinds[k]);
+			done += len > OVERLAP ? len - OVERLAP : len;
 		}
 	}
 	return err;
@@ -265,7 +371,9 @@ int ut_starts_find(struct ut_elf *elf)
 	buf = malloc(UT_SCAN_LEN);
 	if (!buf)
 		return -ENOMEM;
-	err = find_calls(elf, buf);
+	err = find_by_code(elf, buf);
+	if (!err)
+		ut_starts_sort_data(elf);
 	if (!err)
 		err = find_symbols(elf, buf);
 	if (!err)
@@ -274,6 +382,48 @@ int ut_starts_find(struct ut_elf *elf)
 		err = find_relr(elf, buf);
 	free(buf);
 	return err;
+}
+
+/**
+ * ut_starts_is - Is an address, from which something may start, told by a pointer?
+ * @elf:	The file, whose starts were found
+ * @segment:	Segment of the code
+ * @offset:	Offset in the file
+ */
+bool ut_starts_is(const struct ut_elf *elf, const struct ut_segment *segment, __u64 offset)
+{
+	__u64 index = index_of(elf, segment, offset);
+
+	return has_start(elf, UT_START_POINTER, index) ||
+	       has_start(elf, UT_START_ADDRESS, index);
+}
+
+/**
+ * ut_starts_find_next - The next start of a kind
+ * @elf:	The file, whose starts were found
+ * @segment:	Segment of the code
+ * @kind:	What tells that a function starts there
+ * @at:		Offset in the file
+ * @end:	Offset up to which it is looked for
+ *
+ * Return: Offset of the start, at @at or behind it, or @end.
+ */
+__u64 ut_starts_find_next(const struct ut_elf *elf, const struct ut_segment *segment,
+			  enum ut_start kind, __u64 at, __u64 end)
+{
+	__u64 first = index_of(elf, segment, segment->offset) - segment->offset;
+
+	while (at < end) {
+		__u64 index = first + at, bits;
+
+		bits = elf->starts[kind][index / 64] >> (index % 64);
+		if (bits) {
+			at += __builtin_ctzll(bits);
+			return at < end ? at : end;
+		}
+		at += 64 - index % 64;
+	}
+	return end;
 }
 
 /* What is right before some code */
@@ -338,6 +488,33 @@ static enum before what_is_before(const __u8 *at, size_t n)
 	return n >= 5 && at[-5] == 0xe8 ? CALLS : RUNS_ON;
 }
 
+/*
+ * Is there nothing but padding up to where a function starts? It is if the call before it
+ * does not return.
+ */
+bool ut_starts_is_end(const __u8 *code, size_t len, __u64 addr)
+{
+	static const __u8 endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	__u64 pad = -addr % UT_ALIGN;
+
+	if (len < pad + sizeof(endbr64) || memcmp(code + pad, endbr64, sizeof(endbr64)))
+		return false;
+	while (pad) {
+		size_t nop = nop_before(code + pad, pad);
+
+		if (!nop)
+			return false;
+		pad -= nop;
+	}
+	return true;
+}
+
+/* Does nothing run into the code at @at, before which @n bytes can be read? */
+bool ut_starts_is_apart(const __u8 *at, size_t n)
+{
+	return what_is_before(at, n < BEFORE ? n : BEFORE) >= STAYS_AWAY;
+}
+
 /* Code from an offset on, not beyond @end, and BEFORE bytes before it, if they exist */
 static int read_scan(struct ut_elf *elf, const struct ut_segment *segment, __u64 at,
 		     __u64 end)
@@ -381,7 +558,7 @@ static bool is_start(const struct ut_elf *elf, const struct ut_segment *segment,
 	if (has_start(elf, UT_START_SYMBOL, index) || offset == segment->offset)
 		return true;
 	if (has_prologue)
-		return before != RUNS_ON && (!(offset % ALIGN) ||
+		return before != RUNS_ON && (!(offset % UT_ALIGN) ||
 			has_start(elf, UT_START_CALL, index) ||
 			has_start(elf, UT_START_POINTER, index));
 	if (before >= STAYS_AWAY && has_start(elf, UT_START_CALL, index))
@@ -389,7 +566,7 @@ static bool is_start(const struct ut_elf *elf, const struct ut_segment *segment,
 	if (before == RETURNS && has_start(elf, UT_START_POINTER, index))
 		return true;
 	/* Compilers do not put breakpoints into functions. */
-	return !(offset % ALIGN) && scan->code[offset - scan->start - 1] == 0xcc;
+	return !(offset % UT_ALIGN) && scan->code[offset - scan->start - 1] == 0xcc;
 }
 
 /* Where a section with code begins and ends, from an offset on; @end: there is none */
@@ -459,7 +636,7 @@ static int next_framed(struct ut_elf *elf, const struct ut_segment *segment, __u
 /* How far it is to the next start, or to where one may be for its alignment */
 static __u64 distance_to_start(const struct ut_elf *elf, __u64 index, __u64 offset)
 {
-	__u64 step = -offset % ALIGN, bits = 0;
+	__u64 step = -offset % UT_ALIGN, bits = 0;
 	unsigned int kind;
 
 	for (kind = 0; kind < UT_NR_STARTS; kind++)

@@ -34,6 +34,16 @@ enum unwind_table_reason {
 	UNWIND_TABLE_NR_REASONS
 };
 
+/* What a rule was made from */
+enum unwind_table_origin {
+	UNWIND_TABLE_O_EH_FRAME,
+	UNWIND_TABLE_O_DEBUG_FRAME,
+	UNWIND_TABLE_O_KNOWN,		/* a list of code that is known */
+	UNWIND_TABLE_O_INSTRUCTIONS,	/* what they do to the stack pointer */
+	UNWIND_TABLE_O_FRAME_POINTER,	/* none is needed: the code keeps a frame pointer */
+	UNWIND_TABLE_NR_ORIGINS
+};
+
 /*
  * What became of a file's code. @bytes and @places (stretches of them) without rule,
  * by reason; of overlapping FDEs, which have one, those that were described again; and
@@ -43,6 +53,7 @@ enum unwind_table_reason {
 struct unwind_table_stats {
 	uint64_t code_bytes;		/* in executable segments */
 	uint64_t covered_bytes;		/* with a rule that leads to a caller, or outermost */
+	uint64_t origins[UNWIND_TABLE_NR_ORIGINS];	/* bytes with a rule, by origin */
 	uint64_t bytes[UNWIND_TABLE_NR_REASONS];
 	uint64_t places[UNWIND_TABLE_NR_REASONS];
 	uint64_t fdes;
@@ -50,6 +61,7 @@ struct unwind_table_stats {
 	uint64_t rules;
 	uint64_t cfi_bytes;		/* of .eh_frame or .debug_frame that were read */
 	uint64_t work;			/* operations, as UNWIND_TABLE_WORK counts them */
+	uint64_t work_code;		/* and as UNWIND_TABLE_WORK_CODE does */
 };
 
 /*
@@ -57,6 +69,13 @@ struct unwind_table_stats {
  * that compilers and linkers make need less than a third of it.
  */
 #define UNWIND_TABLE_WORK	16
+
+/*
+ * The same for each byte of code, for following the instructions of code without CFI. A
+ * file that needs more has no rules for such code. libdav1d, the worst one known, needs half
+ * of it.
+ */
+#define UNWIND_TABLE_WORK_CODE	32
 
 struct unwind_table;			/* a table that was made */
 
@@ -99,6 +118,9 @@ const void *unwind_table_data(const struct unwind_table *table, size_t *len);
 
 const struct unwind_table_stats *unwind_table_stats(const struct unwind_table *table);
 
+/* unwind_table_origin_name - a few words for messages, as ".eh_frame" */
+const char *unwind_table_origin_name(enum unwind_table_origin origin);
+
 /* unwind_table_reason_name - a few words for messages, as "no FDE" */
 const char *unwind_table_reason_name(enum unwind_table_reason reason);
 
@@ -107,6 +129,30 @@ const char *unwind_table_reason_name(enum unwind_table_reason reason);
  * does, otherwise what is wrong
  */
 const char *unwind_table_check(const void *data, size_t len);
+
+/*
+ * unwind_table_follows - can it follow instructions? Not if it was built without Zydis.
+ */
+bool unwind_table_follows(void);
+
+/* What became of code with CFI whose instructions were followed as if it had none */
+struct unwind_table_comparison {
+	uint64_t code;		/* bytes of instructions with a rule by CFI, padding left out */
+	uint64_t same;		/* of these: with a rule that says the same */
+	uint64_t less;		/* the same, but that the FP is not known */
+	uint64_t other;		/* where one cannot tell whether it does */
+	uint64_t differs;
+	uint64_t places;	/* that differ: stretches of instructions */
+	uint64_t pads;		/* not reached, from where only the unwinder lands up to a jump */
+};
+
+/*
+ * unwind_table_compare - follow the instructions of a file as if it had no CFI, from where
+ * its FDEs start, if @given; otherwise from what else tells. @differs is called for each
+ * place that differs. As unwind_table_from_fd(), and -EOPNOTSUPP.
+ */
+int unwind_table_compare(int fd, bool given, struct unwind_table_comparison *comparison,
+			 void (*differs)(void *data, uint64_t start, uint64_t end), void *data);
 
 /*
  * unwind_table_print - rows [start, end) of file offsets, with their rules, a line

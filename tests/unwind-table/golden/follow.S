@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Code without FDE whose instructions are followed, each function with what is special
+ * about it. All are called from code with an FDE, but for those that say otherwise.
+ */
+
+	.macro	begin_function name
+	.balign	16, 0xcc
+	.globl	\name
+	.type	\name, @function
+\name:
+	.endm
+
+	.text
+	.globl	caller
+caller:
+	.cfi_startproc
+	.irp	name, pushes, frame, realigned, copied, jpeg, \
+		by_table, open_jumps, tail, falls, pops_more, lies, from_memory, loses_fp, \
+		disagrees, agrees, overlaps, noreturn_call, helper_call, loop, switches, \
+		overwrites, red_zone, probes, returns_address
+	call	\name
+	.endr
+	ret
+	.cfi_endproc
+
+	begin_function pushes
+	push	%rbx
+	push	%rbp
+	xor	%ebp, %ebp
+	sub	$24, %rsp
+	lea	8(%rsp), %rsp
+	add	$16, %rsp
+	pop	%rbp
+	pop	%rbx
+	ret
+
+	begin_function frame
+	endbr64
+	push	%rbp
+	mov	%rsp, %rbp
+	sub	%rdi, %rsp
+	nop
+	leave
+	ret
+
+	/* As x86inc saves SP */
+	begin_function realigned
+	mov	%rsp, %rax
+	sub	$0x60, %rsp
+	and	$-32, %rsp
+	mov	%rax, 0x40(%rsp)
+	xor	%eax, %eax
+	mov	0x40(%rsp), %rsp
+	ret
+
+	begin_function copied
+	mov	%rsp, %r11
+	and	$-64, %rsp
+	nop
+	mov	%r11, %rsp
+	ret
+
+	/* As libjpeg-turbo saves it */
+	begin_function jpeg
+	push	%rbp
+	mov	%rsp, %rax
+	sub	$8, %rsp
+	and	$-32, %rsp
+	mov	%rax, (%rsp)
+	mov	%rsp, %rbp
+	lea	-64(%rbp), %rsp
+	xor	%eax, %eax
+	mov	%rbp, %rsp
+	pop	%rsp
+	pop	%rbp
+	ret
+
+	begin_function by_table
+	push	%rbx
+	cmp	$2, %edi
+	ja	2f
+	lea	table(%rip), %rdx
+	movslq	(%rdx,%rdi,4), %rax
+	add	%rdx, %rax
+	jmp	*%rax
+0:	push	%rbx
+	pop	%rbx
+	jmp	2f
+	.byte	0x06
+1:	sub	$16, %rsp
+	add	$16, %rsp
+2:	pop	%rbx
+	ret
+	/* The table does not lead here, so nothing does. */
+	push	%rbx
+	ret
+	.pushsection .rodata
+table:
+	.long	0b - table, 1b - table, 2b - table
+	.popsection
+
+	/* Code that goes on where one of two places in a register is */
+	begin_function open_jumps
+	push	%rbx
+	lea	1f(%rip), %r8
+	test	%edi, %edi
+	je	0f
+	lea	2f(%rip), %r8
+0:	jmp	*%r8
+	.byte	0x06
+1:	push	%rcx
+	pop	%rcx
+	jmp	3f
+	.byte	0x06
+2:	nop
+3:	pop	%rbx
+	ret
+
+	begin_function tail
+	push	%rbx
+	pop	%rbx
+	jmp	pushes
+
+	/* Into the next function, which is called as well */
+	begin_function falls
+	push	%rbx
+	pop	%rbx
+	begin_function agrees
+	test	%edi, %edi
+	je	1f
+	push	%rbx
+	jmp	2f
+1:	push	%rbx
+2:	nop
+	pop	%rbx
+	ret
+
+	begin_function pops_more
+	pop	%rax
+	add	$8, %rsp
+	push	%rax
+	ret
+
+	/* SP is not where it has to be. */
+	begin_function lies
+	push	%rbx
+	nop
+	ret
+
+	begin_function from_memory
+	push	%rbx
+	mov	(%rdi), %rsp
+	nop
+	pop	%rbx
+	ret
+
+	begin_function loses_fp
+	push	%rbx
+	mov	%rdi, %rbp
+	nop
+	pop	%rbx
+	ret
+
+	/* Two paths with different frames */
+	begin_function disagrees
+	test	%edi, %edi
+	je	1f
+	push	%rbx
+1:	nop
+	mov	%rsi, %rsp
+	ret
+
+	/* A jump into the middle of an instruction, after whose ends both are the same */
+	begin_function overlaps
+	push	%rbx
+	test	%edi, %edi
+	je	1f + 1
+1:	.byte	0x48
+	xor	%eax, %eax
+	pop	%rbx
+	ret
+
+	begin_function noreturn_call
+	push	%rbx
+	call	stops
+	.byte	0x06
+	push	%rbx
+	ret
+	begin_function stops
+	sub	$8, %rsp
+	hlt
+
+	/* A function that writes registers as no ABI has it, and leaves others alone */
+	begin_function helper_call
+	mov	%rsp, %r10
+	push	%rbx
+	and	$-16, %rsp
+	call	helper
+	nop
+	lea	-8(%r10), %rsp
+	pop	%rbx
+	ret
+	begin_function helper
+	xor	%ebp, %ebp
+	xor	%r9d, %r9d
+	ret
+
+	begin_function loop
+	push	%rbx
+	mov	%rdi, %rcx
+1:	push	%rcx
+	pop	%rcx
+	loop	1b
+	pop	%rbx
+	ret
+
+	/* Whose stack is given in a register, and has the old SP at its top */
+	begin_function switches
+	push	%rbx
+	mov	%rsp, %rax
+	mov	%rdi, %rsp
+	push	%rax
+	call	pushes
+	pop	%rsp
+	pop	%rbx
+	ret
+
+	/* The return address is another one. */
+	begin_function overwrites
+	push	%rbx
+	mov	%rdi, 8(%rsp)
+	nop
+	pop	%rbx
+	ret
+
+	/* FP below SP, where it stays up to a call */
+	begin_function red_zone
+	mov	%rbp, -16(%rsp)
+	xor	%ebp, %ebp
+	nop
+	sub	$8, %rsp
+	call	pushes
+	mov	-8(%rsp), %rbp
+	add	$8, %rsp
+	mov	-16(%rsp), %rbp
+	ret
+
+	/* The stack is touched page by page */
+	begin_function probes
+	push	%rbx
+	lea	-0x4000(%rsp), %r11
+1:	sub	$0x1000, %rsp
+	orq	$0, (%rsp)
+	cmp	%r11, %rsp
+	jne	1b
+	sub	$16, %rsp
+	add	$0x4010, %rsp
+	pop	%rbx
+	ret
+
+	begin_function returns_address
+	pop	%rdx
+	nop
+	push	%rdx
+	ret
+
+	/* Nothing leads here. */
+	.balign	16, 0xcc
+	push	%rbx
+	pop	%rbx
+	ret
+	.balign	16, 0xcc
+	.cfi_startproc
+	nop
+	.cfi_endproc

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What following the instructions comes to, where CFI says what is right. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "follow.h"
+
+struct compare {
+	struct ut_elf			elf;
+	struct ut_work			work;
+	struct ut_fdes			fdes;
+	struct ut_view			view;
+	struct insn_decoder		*decoder;
+	struct unwind_table_comparison	*result;
+	void				(*differs)(void *data, uint64_t start, uint64_t end);
+	void				*data;
+	__u64				*described;	/* bits, of bytes that FDEs have */
+	__u64				*seen;		/* of bytes that were reached */
+	__u64				start;		/* of the place that differs */
+	__u64				end;
+};
+
+static bool bit(const __u64 *bits, __u64 offset)
+{
+	return bits[offset / 64] >> offset % 64 & 1;
+}
+
+static void set_bits(__u64 *bits, __u64 start, __u64 end)
+{
+	for (; start < end; start++)
+		bits[start / 64] |= 1ULL << start % 64;
+}
+
+/* The rule that CFI has for an offset in the file */
+static bool find_rule(const struct compare *c, __u64 offset, struct unwind_table_rule *rule)
+{
+	__u32 nr_page_blocks = UT_PAGE_BLOCKS(c->view.header.block_shift), i;
+
+	for (i = 0; i < c->view.header.nr_runs; i++) {
+		struct unwind_table_run run = ut_view_run(&c->view, i);
+		__u64 page = (offset >> UNWIND_TABLE_PAGE_SHIFT) - run.page;
+		__u32 row, first;
+
+		if (page >= run.nr_pages)
+			continue;
+		page += run.first_block / nr_page_blocks;
+		first = ut_view_page(&c->view, page);
+		row = ut_view_page(&c->view, page + 1) - 1;
+		while (row > first && ut_view_row(&c->view, row).offset > (offset & UT_PAGE_MASK))
+			row--;
+		*rule = ut_view_rule(&c->view, ut_view_row(&c->view, row).rule);
+		return rule->kind == UNWIND_TABLE_CALLER;
+	}
+	return false;
+}
+
+static void end_place(struct compare *c)
+{
+	if (c->start == c->end)
+		return;
+	c->result->places++;
+	if (c->differs)
+		c->differs(c->data, c->start, c->end);
+	c->start = c->end;
+}
+
+static int look(void *data, __u64 addr, unsigned int len, const struct state *state)
+{
+	struct compare *c = data;
+	const struct ut_segment *segment = ut_elf_code_at(&c->elf, addr);
+	__u64 offset = addr - segment->addr + segment->offset;
+	struct unwind_table_rule rule;
+
+	if (!bit(c->described, offset) || !find_rule(c, offset, &rule))
+		return 0;
+	set_bits(c->seen, offset, offset + len);
+	switch (state_agrees(state, &rule)) {
+	case STATE_SAME:
+		c->result->same += len;
+		break;
+	case STATE_LESS:
+		c->result->less += len;
+		break;
+	case STATE_DIFFERENT:
+		c->result->differs += len;
+		if (addr != c->end) {
+			end_place(c);
+			c->start = addr;
+		}
+		c->end = addr + len;
+		break;
+	default:
+		c->result->other += len;
+	}
+	return 0;
+}
+
+/* Does a function start where an FDE does? Others are of parts of functions. */
+static bool is_function(const struct compare *c, const struct ut_fde *fde)
+{
+	struct unwind_table_rule rule;
+	__u8 first;
+
+	/* A nop is before what only the unwinder comes to. */
+	return find_rule(c, fde->start, &rule) && rule.cfa.where == UNWIND_TABLE_REG &&
+	       rule.cfa.reg == UT_REG_SP && rule.cfa.off == 8 &&
+	       rule.fp.where == UNWIND_TABLE_SAME &&
+	       ut_elf_read_code(&c->elf, &c->elf.code[fde->segment], fde->start, &first, 1) &&
+	       first != 0x90;
+}
+
+static int follow_fdes(struct compare *c, bool declare)
+{
+	size_t i;
+	int err = 0;
+
+	for (i = 0; i < c->fdes.nr_fdes && !err; i++) {
+		const struct ut_fde *fde = &c->fdes.fdes[i];
+		const struct ut_segment *segment = &c->elf.code[fde->segment];
+		__u64 addr = fde->start - segment->offset + segment->addr;
+
+		if (!is_function(c, fde))
+			continue;
+		err = declare ? ut_follow_declare(c->elf.follow, addr) :
+				ut_follow_from(c->elf.follow, addr, UT_FOLLOW_CERTAIN);
+	}
+	return err;
+}
+
+static int follow_given(struct compare *c)
+{
+	unsigned int pass;
+	int err = ut_starts_find(&c->elf);
+
+	for (pass = 0; pass < UT_FOLLOW_PASSES && !err; pass++) {
+		ut_follow_free(c->elf.follow);
+		c->elf.follow = NULL;
+		err = ut_follow_new(&c->elf, &c->elf.follow);
+		if (!err)
+			err = follow_fdes(c, true);
+		if (!err)
+			err = follow_fdes(c, false);
+		if (!err && ut_follow_is_final(c->elf.follow))
+			break;
+	}
+	return err;
+}
+
+static int follow_found(struct compare *c)
+{
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < c->elf.nr_code && !err; i++)
+		err = ut_follow_found(&c->elf, &c->elf.code[i], c->elf.code[i].offset,
+				      c->elf.code[i].offset + c->elf.code[i].len);
+	return err;
+}
+
+static bool is_padding(const struct insn *insn, const __u8 *code)
+{
+	if (insn->op == INSN_STOP)
+		return true;
+	return insn->op == INSN_OTHER && !insn->kills && !insn->size &&
+	       (code[0] == 0x90 || code[0] == 0x66 || code[0] == 0x2e ||
+		(code[0] == 0x0f && code[1] == 0x1f));
+}
+
+/* Count the code of an FDE; and what was not reached and begins with endbr64 */
+static int count_code(struct compare *c, const struct ut_fde *fde)
+{
+	const struct ut_segment *segment = &c->elf.code[fde->segment];
+	static const __u8 endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	__u64 len = fde->end - fde->start, at = 0;
+	__u8 *code = malloc(len + sizeof(endbr64));
+	struct unwind_table_rule rule;
+	bool is_pad = false;
+
+	if (!code)
+		return -ENOMEM;
+	len = ut_elf_read_code(&c->elf, segment, fde->start, code, len);
+	while (at < len) {
+		struct insn insn = { .len = 1, .op = INSN_STOP };
+		bool seen = bit(c->seen, fde->start + at);
+
+		insn_decode(c->decoder, code + at, len - at, 0, &insn);
+		if (seen)
+			is_pad = false;
+		else if (len - at >= sizeof(endbr64) &&
+			 !memcmp(code + at, endbr64, sizeof(endbr64)))
+			is_pad = true;
+		if (find_rule(c, fde->start + at, &rule) &&
+		    (seen || !is_padding(&insn, code + at))) {
+			c->result->code += insn.len;
+			if (is_pad)
+				c->result->pads += insn.len;
+		}
+		at += insn.len;
+	}
+	free(code);
+	return 0;
+}
+
+static int compare(struct compare *c, bool given)
+{
+	size_t i;
+	int err;
+
+	c->decoder = insn_decoder_new();
+	if (!c->decoder)
+		return -EOPNOTSUPP;
+	for (i = 0; i < c->elf.nr_code; i++)
+		c->elf.code_bytes += c->elf.code[i].len;
+	c->work.limit = ~0ULL;
+	c->elf.work = &c->work;
+	c->elf.follow_work.limit = ~0ULL;
+	c->elf.no_cfi = true;
+	c->seen = calloc(c->elf.src.len / 64 + 1, sizeof(*c->seen));
+	c->described = calloc(c->elf.src.len / 64 + 1, sizeof(*c->described));
+	if (!c->seen || !c->described)
+		return -ENOMEM;
+	for (i = 0; i < c->fdes.nr_fdes; i++)
+		set_bits(c->described, c->fdes.fdes[i].start, c->fdes.fdes[i].end);
+	err = given ? follow_given(c) : follow_found(c);
+	for (i = 0; i < c->elf.nr_code && !err; i++)
+		err = ut_follow_look(c->elf.follow, c->elf.code[i].addr,
+				     c->elf.code[i].addr + c->elf.code[i].len, look, c);
+	end_place(c);
+	for (i = 0; i < c->fdes.nr_fdes && !err; i++)
+		err = count_code(c, &c->fdes.fdes[i]);
+	return err;
+}
+
+bool unwind_table_follows(void)
+{
+	struct insn_decoder *decoder = insn_decoder_new();
+	bool ret = decoder;
+
+	insn_decoder_free(decoder);
+	return ret;
+}
+
+int unwind_table_compare(int fd, bool given, struct unwind_table_comparison *comparison,
+			 void (*differs)(void *data, uint64_t start, uint64_t end), void *data)
+{
+	struct compare *c = calloc(1, sizeof(*c));
+	struct ut_source src = { .fd = fd };
+	struct unwind_table_stats stats = { 0 };
+	struct unwind_table *table;
+	struct stat stat;
+	const void *block;
+	size_t len;
+	int err;
+
+	memset(comparison, 0, sizeof(*comparison));
+	if (!c)
+		return -ENOMEM;
+	c->result = comparison;
+	c->differs = differs;
+	c->data = data;
+	err = unwind_table_from_fd(fd, &table);
+	if (err)
+		goto out;
+	block = unwind_table_data(table, &len);
+	ut_view_open(&c->view, block, len);
+	err = fstat(fd, &stat) ? -errno : 0;
+	src.len = stat.st_size;
+	if (!err)
+		err = ut_elf_open(&c->elf, &src);
+	if (!err) {
+		c->elf.work = &c->work;
+		c->work.limit = ~0ULL;
+		err = ut_cfi_read(&c->elf, &c->elf.eh_frame, &c->fdes, &stats);
+		if (!err)
+			err = compare(c, given);
+		ut_elf_close(&c->elf);
+	}
+	unwind_table_free(table);
+out:
+	insn_decoder_free(c->decoder);
+	free(c->fdes.fdes);
+	free(c->fdes.cies);
+	free(c->seen);
+	free(c->described);
+	free(c);
+	return err;
+}

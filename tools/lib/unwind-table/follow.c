@@ -1,0 +1,1256 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Rules for code without CFI: follow the stack pointer through the instructions.
+ *
+ * From where functions start, all paths are followed, and where paths meet, what is
+ * known is what they have in common. Known are values relative to the CFA, in registers
+ * and in words of the stack, and which registers still have the caller's values. Nothing
+ * is guessed: what cannot be known has no rule.
+ *
+ * These assumptions are made, which compilers make as well: functions are called as the
+ * ABI says, but those of the file are looked at; a function that was called leaves its
+ * caller's frame alone, and so does a store by another pointer than SP or a copy of it.
+ * A function by whose returns SP is not where it has to be is not believed at all.
+ */
+
+#include "follow.h"
+#include "insn.h"
+#include "map.h"
+#include "state.h"
+
+/* Operations of an instruction, and of a path that leads to a block */
+#define WORK_INSN	16
+#define WORK_BLOCK	32
+
+/* Of one file: some 50 MB each. The largest library of assembly needs a third of them. */
+#define MAX_STATES	(1 << 17)
+#define MAX_BLOCKS	(1 << 20)
+
+/* Code that is entered at its start only, or from the block before */
+struct block {
+	__u64	addr;
+	__u32	state;
+	__u32	function;
+	bool	queued;
+};
+
+/* How a function returns */
+struct ending {
+	__u16	clobbers;	/* registers that are not as they were */
+	__u16	pops;		/* bytes of arguments */
+	bool	is_proof;	/* SP is where it has to be */
+};
+
+/*
+ * A function. Those that share code for which they do not agree are judged together:
+ * the first of them, to which @parent leads, has what is known of all.
+ */
+struct function {
+	__u64	addr;
+	__u32	parent;
+	__u32	sites;		/* the first call of it */
+	__u32	run;
+	struct ending ending;	/* if it @returns */
+	bool	certain;
+	bool	called;
+	bool	entered;
+	bool	bad;
+	bool	returns;
+	bool	is_news;
+	bool	is_open;	/* not all of its paths are known */
+};
+
+/* A call, or a jump to another function instead of a return */
+struct site {
+	__u64	next;		/* the instruction after it, 0: a jump */
+	__u32	state;
+	__u32	caller;
+	__u32	next_site;
+};
+
+/* Code whose address is computed, and a jump that leads to one of those of its function */
+struct label {
+	__u64	addr;
+	__u32	function;
+};
+
+struct open {
+	__u64	pc;
+	__u32	state;
+	__u32	function;
+};
+
+struct ut_follow {
+	struct ut_elf		*elf;
+	struct ut_work		*work;
+	struct insn_decoder	*decoder;
+	__u8			*code[UT_MAX_SEGMENTS];
+	size_t			lens[UT_MAX_SEGMENTS];
+	__u64			first[UT_MAX_SEGMENTS];	/* index of its first byte */
+	__u64			*leaders;		/* bits, by index of a byte */
+	__u64			*visited;
+	__u64			*starts;
+
+	struct array		states;
+	__u32			*state_hash;
+	__u32			state_hash_size;
+	struct array		blocks;
+	struct array		functions;
+	struct array		sites;
+	struct array		queue;
+	struct array		news;			/* functions that return, or otherwise */
+	struct array		labels;
+	struct array		opens;
+	struct map		block_at, function_at, site_at, label_at, open_at;
+	struct map		import_at;		/* pointers to functions, by address */
+	__u32			run;
+	bool			found_endless;
+};
+
+/* The elements of the arrays; the addresses change when an array grows. */
+static struct state *state_nr(const struct ut_follow *f, __u32 nr)
+{
+	return (struct state *)f->states.items + nr;
+}
+
+static struct block *block_nr(const struct ut_follow *f, __u32 nr)
+{
+	return (struct block *)f->blocks.items + nr;
+}
+
+static struct function *function_nr(const struct ut_follow *f, __u32 nr)
+{
+	return (struct function *)f->functions.items + nr;
+}
+
+static struct site *site_nr(const struct ut_follow *f, __u32 nr)
+{
+	return (struct site *)f->sites.items + nr;
+}
+
+static struct label *label_nr(const struct ut_follow *f, __u32 nr)
+{
+	return (struct label *)f->labels.items + nr;
+}
+
+static struct open *open_nr(const struct ut_follow *f, __u32 nr)
+{
+	return (struct open *)f->opens.items + nr;
+}
+
+/* The code at an address, and how much there is up to the end of the segment */
+static const __u8 *code_at(const struct ut_follow *f, __u64 addr, size_t *len, __u64 *index)
+{
+	unsigned int i;
+
+	for (i = 0; i < f->elf->nr_code; i++) {
+		__u64 at = addr - f->elf->code[i].addr;
+
+		if (at < f->lens[i]) {
+			*len = f->lens[i] - at;
+			*index = f->first[i] + at;
+			return f->code[i] + at;
+		}
+	}
+	return NULL;
+}
+
+static bool bit(const __u64 *bits, __u64 index)
+{
+	return bits[index / 64] >> index % 64 & 1;
+}
+
+static void set_bit(__u64 *bits, __u64 index)
+{
+	bits[index / 64] |= 1ULL << index % 64;
+}
+
+/* Memory is limited where work is: not for comparisons. */
+static bool is_within(const struct ut_follow *f, __u32 nr, __u32 max)
+{
+	return nr < max || (f->work->limit == ~0ULL && nr < NONE / 2);
+}
+
+static int intern(struct ut_follow *f, const struct state *s, __u32 *number)
+{
+	__u32 i, mask;
+	int err;
+
+	if (2 * f->states.nr >= f->state_hash_size) {
+		__u32 size = f->state_hash_size ? 2 * f->state_hash_size : 1024;
+		__u32 *hash = calloc(size, sizeof(*hash));
+
+		if (!hash)
+			return -ENOMEM;
+		for (i = 0; i < f->states.nr; i++) {
+			__u32 k = state_hash(state_nr(f, i)) & (size - 1);
+
+			while (hash[k])
+				k = (k + 1) & (size - 1);
+			hash[k] = i + 1;
+		}
+		free(f->state_hash);
+		f->state_hash = hash;
+		f->state_hash_size = size;
+	}
+	mask = f->state_hash_size - 1;
+	for (i = state_hash(s) & mask; f->state_hash[i]; i = (i + 1) & mask) {
+		*number = f->state_hash[i] - 1;
+		if (!memcmp(state_nr(f, *number), s, sizeof(*s)))
+			return 0;
+	}
+	err = is_within(f, f->states.nr, MAX_STATES) ? array_grow(&f->states) : -E2BIG;
+	if (err)
+		return err;
+	*state_nr(f, f->states.nr) = *s;
+	*number = f->states.nr++;
+	f->state_hash[i] = *number + 1;
+	return 0;
+}
+
+/* Functions */
+
+static struct function *root_of(const struct ut_follow *f, __u32 function)
+{
+	struct function *functions = function_nr(f, 0);
+
+	while (functions[function].parent != function) {
+		functions[function].parent = functions[functions[function].parent].parent;
+		function = functions[function].parent;
+	}
+	return &functions[function];
+}
+
+static int queue_block(struct ut_follow *f, __u32 number)
+{
+	if (block_nr(f, number)->queued)
+		return 0;
+	block_nr(f, number)->queued = true;
+	return array_push(&f->queue, number);
+}
+
+static int returned(struct ut_follow *f, __u32 number, const struct ending *ending);
+
+/* Two functions are one, as far as can be told. */
+static int unite(struct ut_follow *f, struct function *a, struct function *b)
+{
+	__u32 site = b->sites, last = NONE, number = a - function_nr(f, 0);
+
+	if (a == b)
+		return 0;
+	b->parent = number;
+	for (; site != NONE; site = site_nr(f, site)->next_site)
+		last = site;
+	if (last != NONE) {
+		site_nr(f, last)->next_site = a->sites;
+		a->sites = b->sites;
+	}
+	a->certain |= b->certain;
+	a->bad |= b->bad;
+	a->is_open |= b->is_open;
+	a->run = a->run < b->run ? a->run : b->run;
+	if (!a->returns && !b->returns)
+		return 0;
+	if (!a->returns)
+		a->ending = b->ending;
+	/* Tell all calls of both. */
+	a->returns = false;
+	return returned(f, number, &(struct ending) {
+		.clobbers = a->ending.clobbers | (b->returns ? b->ending.clobbers : 0),
+		.pops = a->ending.pops,
+		.is_proof = a->ending.is_proof || (b->returns && b->ending.is_proof),
+	});
+}
+
+static int add_site(struct ut_follow *f, __u64 key, __u64 next, const struct state *s,
+		    __u32 caller, __u32 callee);
+
+/* A function ends with the code of another one, with @s in between. */
+static int also_returned(struct ut_follow *f, __u32 number, const struct state *s,
+			 const struct ending *of_other)
+{
+	struct ending ending = *of_other;
+
+	ending.clobbers |= state_clobbers(s);
+	return returned(f, number, &ending);
+}
+
+/* A path comes to code that another function has, too, and that needs not be followed again. */
+static int share(struct ut_follow *f, __u32 number, const struct state *s, __u32 function)
+{
+	__u32 other = block_nr(f, number)->function;
+	struct function *owner = root_of(f, other);
+	__u64 key = 1ULL << 63 | (__u64)function << 32 | number;
+	int err = add_site(f, key, 0, s, function, other);
+
+	if (err || !owner->returns)
+		return err;
+	return also_returned(f, function, s, &owner->ending);
+}
+
+/* A path leads to an address. */
+static int flow(struct ut_follow *f, __u64 addr, const struct state *s, __u32 function)
+{
+	struct function *root = root_of(f, function), *owner;
+	__u32 number = map_get(&f->block_at, addr), state;
+	struct block *block;
+	struct state joined;
+	__u64 index;
+	size_t len;
+	int err;
+
+	if (!code_at(f, addr, &len, &index))
+		return 0;
+	if (!ut_work(f->work, WORK_BLOCK))
+		return -E2BIG;
+	if (number == NONE) {
+		err = intern(f, s, &state);
+		if (!err)
+			err = is_within(f, f->blocks.nr, MAX_BLOCKS) ? 0 : -E2BIG;
+		if (!err)
+			err = array_grow(&f->blocks);
+		if (!err)
+			err = map_add(&f->block_at, addr, f->blocks.nr);
+		if (err)
+			return err;
+		*block_nr(f, f->blocks.nr) = (struct block){ addr, state, function, false };
+		set_bit(f->leaders, index);
+		/* In the middle of a block, whose path leads here as well */
+		if (bit(f->visited, index)) {
+			__u64 before = index;
+
+			while (before && !bit(f->leaders, --before)) {
+				if (!ut_work(f->work, 1))
+					return -E2BIG;
+			}
+			number = map_get(&f->block_at, addr - (index - before));
+			if (number != NONE) {
+				block_nr(f, f->blocks.nr)->function =
+					block_nr(f, number)->function;
+				err = queue_block(f, number);
+			}
+		}
+		f->blocks.nr++;
+		return err ? err : queue_block(f, f->blocks.nr - 1);
+	}
+	block = block_nr(f, number);
+	owner = root_of(f, block->function);
+	joined = *state_nr(f, block->state);
+	if (owner->bad && owner != root) {
+		/* What was not believed does not count. */
+		joined = *s;
+		block->function = function;
+	} else if (!state_join(&joined, s)) {
+		return owner == root ? 0 : share(f, number, s, function);
+	} else if (owner != root) {
+		/* What is only possible takes no rule from what is there. */
+		if (owner->run != root->run && !state_same_stack(state_nr(f, block->state), s)) {
+			root->bad = true;
+			return 0;
+		}
+		err = unite(f, owner, root);
+		if (err)
+			return err;
+	}
+	err = intern(f, &joined, &state);
+	if (err)
+		return err;
+	block = block_nr(f, number);
+	if (block->state == state && block->function != function)
+		return queue_block(f, number);
+	block->state = state;
+	return queue_block(f, number);
+}
+
+/* The function that starts at an address, as a number; NONE: no code is there */
+static int declare(struct ut_follow *f, __u64 addr, bool certain, __u32 *number)
+{
+	__u64 index;
+	size_t len;
+	int err;
+
+	*number = map_get(&f->function_at, addr);
+	if (*number != NONE || !code_at(f, addr, &len, &index))
+		return 0;
+	err = array_grow(&f->functions);
+	if (!err)
+		err = map_add(&f->function_at, addr, f->functions.nr);
+	if (err)
+		return err;
+	*number = f->functions.nr++;
+	*function_nr(f, *number) = (struct function){
+		.addr = addr, .parent = *number, .sites = NONE, .run = f->run,
+		.certain = certain,
+	};
+	set_bit(f->starts, index);
+	return 0;
+}
+
+static int function_at(struct ut_follow *f, __u64 addr, bool certain, __u32 *number)
+{
+	int err = declare(f, addr, certain, number);
+	struct function *function = function_nr(f, *number);
+	struct state s;
+
+	if (err || *number == NONE || function->entered)
+		return err;
+	function->entered = true;
+	state_enter(&s);
+	return flow(f, addr, &s, *number);
+}
+
+static int resume(struct ut_follow *f, const struct site *site, const struct ending *ending)
+{
+	struct state s = *state_nr(f, site->state);
+
+	if (!site->next)
+		return also_returned(f, site->caller, &s, ending);
+	state_after_call(&s, ending->clobbers, ending->pops);
+	return flow(f, site->next, &s, site->caller);
+}
+
+/* A function can return: so can those that jump to it, and calls of it go on. */
+static int returned(struct ut_follow *f, __u32 number, const struct ending *ending)
+{
+	struct function *function = root_of(f, number);
+	struct ending now = *ending;
+
+	if (function->is_open)
+		now.clobbers |= SCRATCH;
+	if (function->returns) {
+		if (now.pops != function->ending.pops) {
+			function->bad = true;
+			return 0;
+		}
+		now.clobbers |= function->ending.clobbers;
+		now.is_proof |= function->ending.is_proof;
+		if (now.clobbers == function->ending.clobbers &&
+		    now.is_proof == function->ending.is_proof)
+			return 0;
+	}
+	function->returns = true;
+	function->ending = now;
+	if (function->is_news)
+		return 0;
+	function->is_news = true;
+	return array_push(&f->news, function - function_nr(f, 0));
+}
+
+/* Tell those that call a function, or jump to it. */
+static int announce(struct ut_follow *f, __u32 number)
+{
+	const struct function *function = root_of(f, number);
+	struct ending ending = function->ending;
+	__u32 site = function->sites;
+	int err = 0;
+
+	function_nr(f, number)->is_news = false;
+	while (site != NONE && !err) {
+		struct site copy = *site_nr(f, site);
+
+		if (!ut_work(f->work, WORK_BLOCK))
+			return -E2BIG;
+		err = resume(f, &copy, &ending);
+		site = copy.next_site;
+	}
+	return err;
+}
+
+/* Note a call or a jump of a function. @next is 0 for a jump. @key: where it is */
+static int add_site(struct ut_follow *f, __u64 key, __u64 next, const struct state *s,
+		    __u32 caller, __u32 callee)
+{
+	struct function *root = root_of(f, callee);
+	__u32 number = map_get(&f->site_at, key), state;
+	int err = intern(f, s, &state);
+
+	if (err)
+		return err;
+	if (number != NONE) {
+		site_nr(f, number)->state = state;
+		site_nr(f, number)->caller = caller;
+		return 0;
+	}
+	err = array_grow(&f->sites);
+	if (!err)
+		err = map_add(&f->site_at, key, f->sites.nr);
+	if (err)
+		return err;
+	*site_nr(f, f->sites.nr) = (struct site){ next, state, caller, root->sites };
+	root->sites = f->sites.nr++;
+	return 0;
+}
+
+/* How far jumps by a table lead, unless another function is there */
+#define MAX_JUMP	(1 << 20)
+#define MAX_BACK	4096
+/* Entries of a table before the first one that is used: of widths, the least may be 8. */
+#define MAX_UNUSED	4
+
+/*
+ * Does another function start there, as far as can be told? Functions are aligned, other
+ * than most code whose address is computed; and no function computes its own address.
+ */
+static bool is_boundary(const struct ut_follow *f, __u64 addr)
+{
+	const struct ut_segment *segment;
+	__u32 number;
+	__u64 index;
+	size_t len;
+
+	if (!code_at(f, addr, &len, &index))
+		return false;
+	if (bit(f->starts, index)) {
+		number = map_get(&f->function_at, addr);
+		if (number == NONE || function_nr(f, number)->certain)
+			return true;
+	}
+	if (addr % UT_ALIGN || map_get(&f->label_at, addr) != NONE)
+		return false;
+	segment = ut_elf_code_at(f->elf, addr);
+	return ut_starts_is(f->elf, segment, addr - segment->addr + segment->offset);
+}
+
+/* A jump, or @falls: a path that comes to where a function starts */
+static int jump_to(struct ut_follow *f, __u64 pc, __u64 target, const struct state *s,
+		   __u32 function, bool falls)
+{
+	__u32 callee = map_get(&f->function_at, target);
+	struct function *root;
+	int err;
+
+	/* Behind a call that does not return */
+	if (falls && callee == NONE && !state_is_entry(s) && is_boundary(f, target))
+		return 0;
+	if (callee == NONE || root_of(f, callee)->bad || callee == function)
+		return flow(f, target, s, function);
+	if (!state_is_entry(s)) {
+		/* Behind a call that does not return, or else not a function at all */
+		if (!falls)
+			return flow(f, target, s, function);
+		return 0;
+	}
+	err = add_site(f, pc, 0, s, function, callee);
+	if (err)
+		return err;
+	root = root_of(f, callee);
+	if (!root->returns)
+		return 0;
+	return also_returned(f, function, s, &root->ending);
+}
+
+/*
+ * To code that is not known: a function, if SP is where it is when one is called. But that
+ * proves nothing where the code could be of the same function, too.
+ */
+static int leave(struct ut_follow *f, const struct state *s, __u32 function, bool is_proof)
+{
+	if (!state_is_entry(s))
+		return 0;
+	return returned(f, function, &(struct ending) {
+		.clobbers = state_clobbers(s) | SCRATCH, .is_proof = is_proof,
+	});
+}
+
+/* Where code that belongs to a jump can be: between functions that are certain */
+static bool find_bounds(struct ut_follow *f, __u64 pc, __u64 *start, __u64 *end)
+{
+	const struct ut_segment *segment = ut_elf_code_at(f->elf, pc);
+	__u64 index, i, n, before;
+	size_t len;
+
+	if (!segment || !code_at(f, pc, &len, &index))
+		return false;
+	before = pc - segment->addr;
+	for (i = 0; i < MAX_JUMP && i < before && !is_boundary(f, pc - i); i++)
+		;
+	for (n = 1; n < MAX_JUMP && n < len && !is_boundary(f, pc + n); n++)
+		;
+	*start = pc - i;
+	*end = pc + n;
+	return ut_work(f->work, (i + n) / 16);
+}
+
+static void skip(struct ut_follow *f, const struct insn *insn, __u64 pc, struct state *s);
+
+/*
+ * Can a jump lead to an address with SP as it is in @s? Not to what was reached with
+ * another SP, or to the middle of an instruction: a table has ended, or has none there.
+ */
+static bool fits(struct ut_follow *f, __u64 addr, const struct state *s)
+{
+	const struct block *block;
+	__u64 index, pc = addr;
+	struct state there;
+	__u32 number;
+	size_t len;
+
+	if (!code_at(f, addr, &len, &index))
+		return false;
+	while (!bit(f->leaders, index)) {
+		/* Not reached, unless there is an instruction that goes on beyond it */
+		if (addr - pc == MAX_BACK || !index || !ut_work(f->work, 1))
+			return true;
+		pc--;
+		index--;
+	}
+	number = map_get(&f->block_at, pc);
+	if (number == NONE)
+		return true;
+	block = block_nr(f, number);
+	there = *state_nr(f, block->state);
+	if (root_of(f, block->function)->bad)
+		return true;
+	while (pc < addr) {
+		struct insn insn;
+		const __u8 *code = code_at(f, pc, &len, &index);
+
+		if (!code || !bit(f->visited, index) || !ut_work(f->work, WORK_INSN) ||
+		    !insn_decode(f->decoder, code, len, pc, &insn))
+			return true;
+		skip(f, &insn, pc, &there);
+		pc += insn.len;
+	}
+	return pc == addr && (!bit(f->visited, index) ||
+			      same_value(&there.regs[INSN_RSP], &s->regs[INSN_RSP]));
+}
+
+static int jump_by_table(struct ut_follow *f, __u64 pc, const struct value *table, __u64 base,
+			 const struct state *s, __u32 function)
+{
+	__u64 start, end, i, addr = (__u32)table->off, data_end;
+	int err = 0;
+
+	if (!find_bounds(f, pc, &start, &end))
+		return -E2BIG;
+	if (!ut_starts_add_data(f->elf, addr))
+		return -ENOMEM;
+	data_end = ut_starts_data_end(f->elf, addr);
+	for (i = 0; i < (table->values ?: MAX_TARGETS) && !err; i++, addr += table->size) {
+		__u64 target = 0, sign = 1ULL << (table->size * 8 - 1);
+
+		if (!ut_work(f->work, UT_WORK_READ))
+			return -E2BIG;
+		if (addr + table->size > data_end ||
+		    !ut_elf_read_addr(f->elf, addr, &target, table->size))
+			break;
+		if (table->is_signed)
+			target = (target ^ sign) - sign;
+		target += base;
+		if (target >= start && target < end && fits(f, target, s))
+			err = flow(f, target, s, function);
+		else if (!table->values && i >= MAX_UNUSED)
+			break;
+	}
+	return err;
+}
+
+/* More than functions have */
+#define MAX_LABELS	64
+
+/* Jumps of a function by a register lead to all labels of it whose addresses it computes. */
+static int follow_open(struct ut_follow *f, const struct open *open)
+{
+	struct state s = *state_nr(f, open->state);
+	unsigned int found = 0;
+	__u32 i;
+	int err = 0;
+
+	for (i = f->labels.nr; i-- && found < MAX_LABELS && !err;) {
+		struct label label = *label_nr(f, i);
+
+		if (!ut_work(f->work, 1))
+			return -E2BIG;
+		/* Those of a function are near to each other in the list. */
+		if (root_of(f, label.function) != root_of(f, open->function))
+			continue;
+		found++;
+		if (fits(f, label.addr, &s))
+			err = flow(f, label.addr, &s, open->function);
+	}
+	return err;
+}
+
+static int add_open(struct ut_follow *f, __u64 pc, const struct state *s, __u32 function)
+{
+	__u32 number = map_get(&f->open_at, pc), state;
+	struct function *root;
+	int err = intern(f, s, &state);
+
+	if (err)
+		return err;
+	if (number == NONE) {
+		err = array_grow(&f->opens);
+		if (!err)
+			err = map_add(&f->open_at, pc, f->opens.nr);
+		if (err)
+			return err;
+		number = f->opens.nr++;
+	}
+	*open_nr(f, number) = (struct open){ pc, state, function };
+	root = root_of(f, function);
+	root->is_open = true;
+	if (root->returns)
+		err = returned(f, function, &root->ending);
+	return err ? err : follow_open(f, open_nr(f, number));
+}
+
+/* An address of code is computed, which is not where a function starts */
+static int add_label(struct ut_follow *f, __u64 addr, __u32 function)
+{
+	__u64 index;
+	size_t len;
+	__u32 i;
+	int err;
+
+	if (!code_at(f, addr, &len, &index) || map_get(&f->label_at, addr) != NONE)
+		return 0;
+	i = map_get(&f->function_at, addr);
+	if (i != NONE && (function_nr(f, i)->certain || function_nr(f, i)->called))
+		return 0;
+	err = array_grow(&f->labels);
+	if (!err)
+		err = map_add(&f->label_at, addr, 0);
+	if (err)
+		return err;
+	*label_nr(f, f->labels.nr++) = (struct label){ addr, function };
+	for (i = f->opens.nr; i-- && !err;) {
+		struct open open = *open_nr(f, i);
+
+		if (!ut_work(f->work, 1))
+			return -E2BIG;
+		if (root_of(f, open.function) == root_of(f, function)) {
+			struct state s = *state_nr(f, open.state);
+
+			if (fits(f, addr, &s))
+				err = flow(f, addr, &s, open.function);
+		}
+	}
+	return err;
+}
+
+static int jump_by_reg(struct ut_follow *f, const struct insn *insn, __u64 pc,
+		       const struct state *s, __u32 function)
+{
+	const struct value *to = &s->regs[insn->src];
+
+	if (to->what == TARGET)
+		return jump_by_table(f, pc, to, to->base, s, function);
+	if (to->what == ELEMENT && to->size == 8)
+		return jump_by_table(f, pc, to, 0, s, function);
+	if (to->what == ADDRESS)
+		return jump_to(f, pc, (__u32)to->off, s, function, false);
+	if (!state_is_entry(s))
+		return add_open(f, pc, s, function);
+	return leave(f, s, function, false);
+}
+
+/* A call. @goes_on: the path goes on behind it, with @s as it is there. */
+static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct state *s,
+		__u32 function, bool *goes_on)
+{
+	__u64 next = pc + insn->len;
+	struct function *root;
+	__u64 target = insn->imm, index;
+	const __u8 *code;
+	__u32 callee;
+	size_t len;
+	int err;
+
+	*goes_on = true;
+	if (insn->op == INSN_CALL_UNKNOWN) {
+		target = map_get(&f->import_at, insn->imm);
+		*goes_on = target != UT_IMPORT_NO_RETURN;
+		if (target >= UT_IMPORT_NO_RETURN) {
+			state_after_call(s, SCRATCH, 0);
+			return 0;
+		}
+	}
+	if (target == next) {
+		state_push(s, pc);
+		return 0;
+	}
+	err = function_at(f, target, false, &callee);
+	if (err)
+		return err;
+	*goes_on = false;
+	if (callee == NONE)
+		return 0;
+	function_nr(f, callee)->called = true;
+	if (map_get(f->elf->endless, target) != NONE)
+		return 0;
+	code = code_at(f, next, &len, &index);
+	if (!code || ut_starts_is_end(code, len, next)) {
+		f->found_endless = true;
+		return map_add(f->elf->endless, target, 0);
+	}
+	err = add_site(f, pc, next, s, function, callee);
+	if (err)
+		return err;
+	root = root_of(f, callee);
+	*goes_on = root->returns && !root->bad;
+	if (*goes_on)
+		state_after_call(s, root->ending.clobbers, root->ending.pops);
+	return 0;
+}
+
+static int do_return(struct ut_follow *f, const struct insn *insn, const struct state *s,
+		     __u32 function)
+{
+	struct function *root = root_of(f, function);
+
+	if (s->regs[INSN_RSP].what != CFA)
+		return 0;
+	if (s->regs[INSN_RSP].off != -8)
+		root->bad = true;
+	if (!state_is_entry(s))
+		return 0;
+	return returned(f, function, &(struct ending) {
+		.clobbers = state_clobbers(s), .pops = insn->imm, .is_proof = true,
+	});
+}
+
+/* What an instruction does, and whether the path goes on behind it */
+static int step(struct ut_follow *f, const struct insn *insn, __u64 pc, struct state *s,
+		__u32 function, bool *goes_on)
+{
+	struct state taken;
+	struct value table;
+	__u32 target, callee;
+	int err;
+
+	*goes_on = false;
+	switch (insn->op) {
+	case INSN_CALL:
+	case INSN_CALL_UNKNOWN:
+		return call(f, insn, pc, s, function, goes_on);
+	case INSN_JUMP:
+		return jump_to(f, pc, insn->imm, s, function, false);
+	case INSN_BRANCH:
+		*goes_on = true;
+		taken = *s;
+		if (insn->equal_target)
+			state_note_equal(&taken);
+		if (insn->equal_rest)
+			state_note_equal(s);
+		state_execute(&taken, insn, pc);
+		state_execute(s, insn, pc);
+		if (insn->limits_target)
+			taken.values = s->compared;
+		if (insn->limits_rest)
+			s->values = s->compared;
+		return jump_to(f, pc, insn->imm, &taken, function, false);
+	case INSN_JUMP_REG:
+		return jump_by_reg(f, insn, pc, s, function);
+	case INSN_JUMP_TABLE:
+		table = state_table(s, insn);
+		table.size = 8;
+		if (table.what == ELEMENT)
+			return jump_by_table(f, pc, &table, 0, s, function);
+		return leave(f, s, function, false);
+	case INSN_JUMP_MEMORY:
+		target = map_get(&f->import_at, insn->imm);
+		if (target == UT_IMPORT_NO_RETURN)
+			return 0;
+		if (target == NONE)
+			return leave(f, s, function, true);
+		err = function_at(f, target, false, &callee);
+		return err ? err : jump_to(f, pc, target, s, function, false);
+	case INSN_JUMP_UNKNOWN:
+		return leave(f, s, function, false);
+	case INSN_RETURN:
+		return do_return(f, insn, s, function);
+	case INSN_STOP:
+		return 0;
+	default:
+		*goes_on = true;
+		state_execute(s, insn, pc);
+		return insn->op == INSN_ADDRESS ? add_label(f, insn->imm, function) : 0;
+	}
+}
+
+/* What was done by an instruction that was followed, whose path went on behind it */
+static void skip(struct ut_follow *f, const struct insn *insn, __u64 pc, struct state *s)
+{
+	const struct function *root = NULL;
+	__u32 callee = NONE, target;
+
+	switch (insn->op) {
+	case INSN_CALL:
+		if ((__u64)insn->imm == pc + insn->len) {
+			state_push(s, pc);
+			return;
+		}
+		callee = map_get(&f->function_at, insn->imm);
+		break;
+	case INSN_CALL_UNKNOWN:
+		target = map_get(&f->import_at, insn->imm);
+		if (target < UT_IMPORT_NO_RETURN)
+			callee = map_get(&f->function_at, target);
+		break;
+	case INSN_BRANCH:
+		if (insn->equal_rest)
+			state_note_equal(s);
+		state_execute(s, insn, pc);
+		return;
+	default:
+		state_execute(s, insn, pc);
+		return;
+	}
+	if (callee != NONE)
+		root = root_of(f, callee);
+	if (root && root->returns)
+		state_after_call(s, root->ending.clobbers, root->ending.pops);
+	else
+		state_after_call(s, SCRATCH, 0);
+}
+
+static int run_block(struct ut_follow *f, __u32 number)
+{
+	struct block block = *block_nr(f, number);
+	struct state s = *state_nr(f, block.state);
+	__u64 pc = block.addr, index;
+	bool goes_on = true;
+	int err = 0;
+
+	while (goes_on && !err) {
+		struct insn insn;
+		const __u8 *code;
+		size_t len;
+
+		code = code_at(f, pc, &len, &index);
+		if (!code || root_of(f, block.function)->bad)
+			return 0;
+		if (pc != block.addr && (bit(f->leaders, index) || is_boundary(f, pc)))
+			return jump_to(f, pc, pc, &s, block.function, true);
+		if (!ut_work(f->work, WORK_INSN))
+			return -E2BIG;
+		if (!insn_decode(f->decoder, code, len, pc, &insn))
+			return 0;
+		set_bit(f->visited, index);
+		err = step(f, &insn, pc, &s, block.function, &goes_on);
+		pc += insn.len;
+	}
+	return err;
+}
+
+static int run(struct ut_follow *f)
+{
+	int err = 0;
+
+	while (!err && (f->queue.nr || f->news.nr)) {
+		__u32 number;
+
+		if (!f->queue.nr) {
+			err = announce(f, array_pop(&f->news));
+			continue;
+		}
+		number = array_pop(&f->queue);
+		block_nr(f, number)->queued = false;
+		err = run_block(f, number);
+	}
+	return err;
+}
+
+/**
+ * ut_follow_declare - Say that a function starts at an address, before any is followed
+ * @f:		Rules so far
+ * @addr:	An address of the file
+ *
+ * Return: 0, or a negative errno.
+ */
+int ut_follow_declare(struct ut_follow *f, __u64 addr)
+{
+	__u32 number;
+
+	return declare(f, addr, true, &number);
+}
+
+/**
+ * ut_follow_from - Follow the code from an address on
+ * @f:		Rules so far
+ * @addr:	Where a function starts, an address of the file
+ * @how:	How sure that is
+ *
+ * Return: 0, or a negative errno.
+ */
+int ut_follow_from(struct ut_follow *f, __u64 addr, enum ut_follow_start how)
+{
+	const __u8 *code;
+	__u32 number;
+	__u64 index;
+	size_t len;
+	int err;
+
+	code = code_at(f, addr, &len, &index);
+	if (!code)
+		return 0;
+	if (how != UT_FOLLOW_CERTAIN) {
+		if (bit(f->visited, index))
+			return 0;
+		if (how == UT_FOLLOW_POSSIBLE &&
+		    !ut_starts_is_apart(code, addr - ut_elf_code_at(f->elf, addr)->addr))
+			return 0;
+		f->run++;
+	}
+	err = function_at(f, addr, how == UT_FOLLOW_CERTAIN, &number);
+	return err ? err : run(f);
+}
+
+static bool is_believed(const struct ut_follow *f, __u32 function)
+{
+	const struct function *root = root_of(f, function);
+
+	return !root->bad && (root->certain || (root->returns && root->ending.is_proof));
+}
+
+/* A path that is followed again, with what is known by now */
+typedef int (*visit_t)(struct ut_follow *f, __u64 pc, unsigned int len,
+		       const struct state *s, void *data);
+
+static int visit_block(struct ut_follow *f, const struct block *block, __u64 end,
+		       visit_t visit, void *data)
+{
+	struct state s = *state_nr(f, block->state);
+	__u64 pc = block->addr, index;
+	int err = 0;
+
+	while (pc < end && !err) {
+		struct insn insn;
+		const __u8 *code;
+		size_t len;
+
+		code = code_at(f, pc, &len, &index);
+		if (!code || (pc != block->addr && bit(f->leaders, index)) ||
+		    !bit(f->visited, index) || !insn_decode(f->decoder, code, len, pc, &insn))
+			return 0;
+		err = visit(f, pc, insn.len, &s, data);
+		if (insn.op >= INSN_JUMP && insn.op != INSN_BRANCH)
+			break;
+		skip(f, &insn, pc, &s);
+		pc += insn.len;
+	}
+	return err;
+}
+
+static int visit_blocks(struct ut_follow *f, __u64 start, __u64 end, visit_t visit, void *data)
+{
+	__u64 index, addr;
+	size_t len;
+	int err = 0;
+
+	if (!code_at(f, start, &len, &index))
+		return 0;
+	if (end - start > len)
+		end = start + len;
+	for (addr = start; addr < end && !err; addr++, index++) {
+		const struct block *block;
+
+		/* Whole words without a leader are passed over. */
+		if (!(index % 64) && !f->leaders[index / 64] && end - addr > 64) {
+			addr += 63;
+			index += 63;
+			continue;
+		}
+		if (!bit(f->leaders, index))
+			continue;
+		block = block_nr(f, map_get(&f->block_at, addr));
+		if (is_believed(f, block->function))
+			err = visit_block(f, block, end, visit, data);
+	}
+	return err;
+}
+
+struct rows {
+	ut_follow_add_t			add;
+	void				*data;
+	__u64				start;
+	__u64				end;
+	__u64				seen;		/* end of the last instruction */
+	struct unwind_table_rule	rule;
+};
+
+static int end_row(struct rows *rows)
+{
+	if (rows->start == rows->end)
+		return 0;
+	return rows->add(rows->data, rows->start, rows->end, &rows->rule);
+}
+
+static int visit_row(struct ut_follow *f, __u64 pc, unsigned int len, const struct state *s,
+		     void *data)
+{
+	bool overlaps = pc < ((struct rows *)data)->seen;
+	struct unwind_table_rule rule;
+	struct rows *rows = data;
+	unsigned int i;
+	__u64 index;
+	size_t left;
+	int err = 0;
+
+	/* Of instructions that overlap, one is none, and it is not known which one. */
+	if (!code_at(f, pc, &left, &index))
+		return 0;
+	for (i = 1; i < len; i++)
+		overlaps |= bit(f->visited, index + i);
+	if (rows->seen < pc + len)
+		rows->seen = pc + len;
+	if (overlaps || !state_rule(s, &rule))
+		return 0;
+	if (pc != rows->end || memcmp(&rule, &rows->rule, sizeof(rule))) {
+		err = end_row(rows);
+		rows->start = pc;
+		rows->rule = rule;
+	}
+	rows->end = pc + len;
+	return err;
+}
+
+int ut_follow_rows(struct ut_follow *f, __u64 start, __u64 end, ut_follow_add_t add, void *data)
+{
+	struct rows rows = { .add = add, .data = data };
+	int err = visit_blocks(f, start, end, visit_row, &rows);
+
+	return err ? err : end_row(&rows);
+}
+
+/* Comparisons */
+
+struct look {
+	ut_follow_look_t	look;
+	void			*data;
+};
+
+static int visit_look(struct ut_follow *f, __u64 pc, unsigned int len, const struct state *s,
+		      void *data)
+{
+	struct look *look = data;
+
+	(void)f;
+	return look->look(look->data, pc, len, s);
+}
+
+int ut_follow_look(struct ut_follow *f, __u64 start, __u64 end, ut_follow_look_t look,
+		   void *data)
+{
+	struct look l = { look, data };
+
+	return visit_blocks(f, start, end, visit_look, &l);
+}
+
+/**
+ * ut_follow_new - Begin to follow the code of a file
+ * @elf:	The file
+ * @follow:	Gets what is known so far
+ *
+ * Return: 0, or a negative errno.
+ */
+int ut_follow_new(struct ut_elf *elf, struct ut_follow **follow)
+{
+	__u64 index = 0, words;
+	struct ut_follow *f;
+	unsigned int i;
+	int err = -ENOMEM;
+
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	*follow = f;
+	f->states.size = sizeof(struct state);
+	f->blocks.size = sizeof(struct block);
+	f->functions.size = sizeof(struct function);
+	f->sites.size = sizeof(struct site);
+	f->labels.size = sizeof(struct label);
+	f->opens.size = sizeof(struct open);
+	f->queue.size = sizeof(__u32);
+	f->news.size = sizeof(__u32);
+	f->decoder = insn_decoder_new();
+	if (!f->decoder)
+		goto err;
+	f->elf = elf;
+	f->work = &elf->follow_work;
+	for (i = 0; i < elf->nr_code; i++) {
+		const struct ut_segment *segment = &elf->code[i];
+
+		f->code[i] = malloc(segment->len);
+		if (!f->code[i])
+			goto err;
+		f->lens[i] = ut_elf_read_code(elf, segment, segment->offset, f->code[i],
+					      segment->len);
+		f->first[i] = index;
+		index += (segment->len + 63) & ~63ULL;
+	}
+	words = index / 64 + 1;
+	f->leaders = calloc(words, sizeof(__u64));
+	f->visited = calloc(words, sizeof(__u64));
+	f->starts = calloc(words, sizeof(__u64));
+	if (!f->leaders || !f->visited || !f->starts)
+		goto err;
+	/* Nothing runs from one section into another. */
+	for (i = 0; i < elf->nr_texts; i++) {
+		const struct ut_table *text = &elf->texts[i];
+		unsigned int k;
+
+		for (k = 0; k < elf->nr_code; k++) {
+			__u64 at = text->pos - elf->code[k].offset;
+
+			if (at < f->lens[k])
+				set_bit(f->starts, f->first[k] + at);
+		}
+	}
+	err = -ENOMEM;
+	if (!elf->endless)
+		elf->endless = calloc(1, sizeof(*elf->endless));
+	if (!elf->endless)
+		goto err;
+	err = ut_imports_find(elf, f->work, &f->import_at);
+	if (!err)
+		return 0;
+err:
+	ut_follow_free(f);
+	*follow = NULL;
+	return err;
+}
+
+/**
+ * ut_follow_is_final - Is it needless to follow all again?
+ * @f:		What was followed
+ *
+ * Return: false if something was found that makes a difference for what came before: where
+ * a table of jumps ends, which is where another one begins; or that a function does not
+ * return.
+ */
+bool ut_follow_is_final(struct ut_follow *f)
+{
+	return !ut_starts_sort_data(f->elf) && !f->found_endless;
+}
+
+void ut_follow_free(struct ut_follow *f)
+{
+	unsigned int i;
+
+	if (!f)
+		return;
+	for (i = 0; i < UT_MAX_SEGMENTS; i++)
+		free(f->code[i]);
+	insn_decoder_free(f->decoder);
+	free(f->leaders);
+	free(f->visited);
+	free(f->starts);
+	free(f->states.items);
+	free(f->state_hash);
+	free(f->blocks.items);
+	free(f->functions.items);
+	free(f->sites.items);
+	free(f->queue.items);
+	free(f->news.items);
+	free(f->labels.items);
+	free(f->opens.items);
+	map_free(&f->block_at);
+	map_free(&f->function_at);
+	map_free(&f->site_at);
+	map_free(&f->label_at);
+	map_free(&f->open_at);
+	map_free(&f->import_at);
+	free(f);
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pointers to functions that the loader sets: which of them lead to functions of the file
+ * itself, and which to functions of others that do not return. Of those, only their names
+ * tell.
+ */
+
+#include <elf.h>
+
+#include "follow.h"
+
+static const char * const noreturn_names[] = {
+	"abort", "exit", "_exit", "_Exit", "quick_exit", "__assert_fail", "__assert",
+	"__assert_perror_fail", "__stack_chk_fail", "__fortify_fail", "__chk_fail",
+	"longjmp", "_longjmp", "siglongjmp", "__longjmp_chk", "pthread_exit",
+	"__cxa_throw", "__cxa_rethrow", "__cxa_bad_cast", "__cxa_bad_typeid",
+	"__cxa_throw_bad_array_new_length", "__cxa_pure_virtual", "__cxa_deleted_virtual",
+	"_Unwind_Resume", "_ZSt9terminatev", "err", "errx", "verr", "verrx",
+	"__libc_start_main", "__errno_fail", "obstack_alloc_failed_handler",
+	"g_assertion_message", "g_assertion_message_expr", "g_abort", "xalloc_die", "xexit",
+	"__clang_call_terminate", "_ZSt10unexpectedv",
+	/* Of perl and ruby, for their modules */
+	"Perl_croak", "Perl_croak_nocontext", "Perl_croak_no_modify", "Perl_croak_sv",
+	"Perl_croak_xs_usage", "rb_raise", "rb_exc_raise", "rb_memerror", "rb_out_of_int",
+	"rb_sys_fail", "rb_sys_fail_str", "rb_unexpected_type", "rb_error_arity",
+	"rb_error_frozen_object", "rb_bug",
+};
+
+static bool name_is_noreturn(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(noreturn_names); i++) {
+		if (!strcmp(name, noreturn_names[i]))
+			return true;
+	}
+	/* std::__throw_...() */
+	return !strncmp(name, "_ZSt", 4) && strstr(name, "__throw_");
+}
+
+/* What a symbol stands for: an address, UT_IMPORT_NO_RETURN, or NONE */
+static __u32 resolve(const struct ut_elf *elf, __u64 symbol, __u64 strings)
+{
+	char name[64];
+	Elf64_Sym sym;
+	size_t len;
+
+	if (!ut_elf_read_addr(elf, symbol, &sym, sizeof(sym)))
+		return NONE;
+	if (sym.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(sym.st_info) == STT_FUNC)
+		return sym.st_value < UT_IMPORT_NO_RETURN ? sym.st_value : NONE;
+	/* A name that is cut off is none of these; the last ones may end where the file does. */
+	for (len = sizeof(name); len >= 8; len -= 8) {
+		if (ut_elf_read_addr(elf, strings + sym.st_name, name, len)) {
+			name[len - 1] = 0;
+			return name_is_noreturn(name) ? UT_IMPORT_NO_RETURN : NONE;
+		}
+	}
+	return NONE;
+}
+
+#define RELA_AT_ONCE	1024
+
+struct imports {
+	const struct ut_elf	*elf;
+	struct ut_work		*work;
+	struct map		*found;
+	__u64			symbols;
+	__u64			strings;
+};
+
+static int note_imports(const struct imports *imports, const Elf64_Rela *relas, size_t nr)
+{
+	size_t i;
+	int err = 0;
+
+	for (i = 0; i < nr && !err; i++) {
+		__u32 type = ELF64_R_TYPE(relas[i].r_info);
+		__u64 symbol = imports->symbols +
+			       ELF64_R_SYM(relas[i].r_info) * sizeof(Elf64_Sym);
+		__u32 target;
+
+		if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT)
+			continue;
+		if (!ut_work(imports->work, 2 * UT_WORK_READ))
+			return -E2BIG;
+		target = resolve(imports->elf, symbol, imports->strings);
+		if (target != NONE)
+			err = map_add(imports->found, relas[i].r_offset, target);
+	}
+	return err;
+}
+
+static int find_imports(const struct imports *imports, __u64 tag, __u64 size_tag)
+{
+	Elf64_Rela *relas;
+	__u64 addr, left;
+	int err = 0;
+
+	if (!ut_elf_dynamic(imports->elf, tag, &addr) ||
+	    !ut_elf_dynamic(imports->elf, size_tag, &left))
+		return 0;
+	relas = malloc(RELA_AT_ONCE * sizeof(*relas));
+	if (!relas)
+		return -ENOMEM;
+	while (left >= sizeof(*relas) && !err) {
+		size_t nr = left / sizeof(*relas);
+
+		if (nr > RELA_AT_ONCE)
+			nr = RELA_AT_ONCE;
+		if (!ut_elf_read_addr(imports->elf, addr, relas, nr * sizeof(*relas)))
+			break;
+		err = ut_work(imports->work, UT_WORK_READ + nr) ?
+			note_imports(imports, relas, nr) : -E2BIG;
+		addr += nr * sizeof(*relas);
+		left -= nr * sizeof(*relas);
+	}
+	free(relas);
+	return err;
+}
+
+/**
+ * ut_imports_find - Find what pointers to functions lead to
+ * @elf:	The file
+ * @work:	Counts the work that this takes
+ * @found:	Gets that, by the addresses of the pointers
+ *
+ * Return: 0, or a negative errno.
+ */
+int ut_imports_find(const struct ut_elf *elf, struct ut_work *work, struct map *found)
+{
+	struct imports imports = { .elf = elf, .work = work, .found = found };
+	int err;
+
+	if (!ut_elf_dynamic(elf, DT_SYMTAB, &imports.symbols) ||
+	    !ut_elf_dynamic(elf, DT_STRTAB, &imports.strings))
+		return 0;
+	err = find_imports(&imports, DT_JMPREL, DT_PLTRELSZ);
+	return err ? err : find_imports(&imports, DT_RELA, DT_RELASZ);
+}

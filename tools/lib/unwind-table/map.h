@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __UNWIND_TABLE_MAP_H
+#define __UNWIND_TABLE_MAP_H
+
+/* Arrays that grow, and maps from a number to the index of something */
+
+#include <errno.h>
+#include <linux/types.h>
+#include <stdlib.h>
+
+#define NONE		(~0U)
+
+/* An array of structures of @size bytes */
+struct array {
+	void	*items;
+	size_t	size;
+	__u32	nr;
+	__u32	max;
+};
+
+/* Room for one more: 0 or -ENOMEM */
+static inline int array_grow(struct array *array)
+{
+	__u32 max = array->max ? 2 * array->max : 256;
+	void *items;
+
+	if (array->nr < array->max)
+		return 0;
+	items = realloc(array->items, max * array->size);
+	if (!items)
+		return -ENOMEM;
+	array->items = items;
+	array->max = max;
+	return 0;
+}
+
+/* An array of numbers as a stack */
+static inline int array_push(struct array *array, __u32 number)
+{
+	int err = array_grow(array);
+
+	if (!err)
+		((__u32 *)array->items)[array->nr++] = number;
+	return err;
+}
+
+static inline __u32 array_pop(struct array *array)
+{
+	return ((__u32 *)array->items)[--array->nr];
+}
+
+struct map {
+	__u64	*keys;		/* + 1 */
+	__u32	*values;
+	size_t	size;
+	size_t	nr;
+};
+
+static inline __u64 mix(__u64 key)
+{
+	key *= 0x9e3779b97f4a7c15ULL;
+	return key ^ key >> 29;
+}
+
+static inline __u32 map_get(const struct map *map, __u64 key)
+{
+	size_t i;
+
+	if (!map->size)
+		return NONE;
+	for (i = mix(key) & (map->size - 1); map->keys[i]; i = (i + 1) & (map->size - 1)) {
+		if (map->keys[i] == key + 1)
+			return map->values[i];
+	}
+	return NONE;
+}
+
+static inline void map_put(struct map *map, __u64 key, __u32 value)
+{
+	size_t i = mix(key) & (map->size - 1);
+
+	while (map->keys[i])
+		i = (i + 1) & (map->size - 1);
+	map->keys[i] = key + 1;
+	map->values[i] = value;
+	map->nr++;
+}
+
+static inline int map_add(struct map *map, __u64 key, __u32 value)
+{
+	if (2 * map->nr >= map->size) {
+		struct map more = { .size = map->size ? 2 * map->size : 1024 };
+		size_t i;
+
+		more.keys = calloc(more.size, sizeof(*more.keys));
+		more.values = calloc(more.size, sizeof(*more.values));
+		if (!more.keys || !more.values) {
+			free(more.keys);
+			free(more.values);
+			return -ENOMEM;
+		}
+		for (i = 0; i < map->size; i++) {
+			if (map->keys[i])
+				map_put(&more, map->keys[i] - 1, map->values[i]);
+		}
+		free(map->keys);
+		free(map->values);
+		*map = more;
+	}
+	map_put(map, key, value);
+	return 0;
+}
+
+static inline void map_free(struct map *map)
+{
+	free(map->keys);
+	free(map->values);
+}
+
+#endif /* __UNWIND_TABLE_MAP_H */

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Zydis decodes instructions of code that has no call frame information. Without it, the
+# library has no rules for such code. ZYDIS=no does without, even where it is installed.
+
+ZYDIS ?= $(shell echo '\#include <Zydis/Zydis.h>' | $(CC) -E - > /dev/null 2>&1 && echo yes)
+ifeq ($(ZYDIS),yes)
+zydis_cppflags := -DHAVE_ZYDIS
+zydis_libs := -lZydis
+endif
