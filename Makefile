@@ -13,7 +13,7 @@ FLAME ?=
 CONFIG ?= generic
 
 .PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test soak \
-	first-run fuzz unmodified event-tools switches recipes series prove check bench figures picture \
+	first-run fuzz unmodified assembly event-tools switches recipes series prove check bench figures picture \
 	clean distclean root
 
 help:
@@ -42,6 +42,7 @@ help:
 	@echo '                      write the series for mailing, with its cover letter'
 	@echo 'make first-run [RUNS=]  how complete stacks are without the service, 20 runs each'
 	@echo 'make unmodified       record programs as the distribution built them, in seven ways (an hour)'
+	@echo 'make assembly         record programs whose time goes to assembly without call frame information'
 	@echo "make event-tools      the same by tools that take stacks at the event: bpftrace, bcc's, Debian's perf"
 	@echo 'make switches         record programs that switch stacks: OCaml, Go, coroutines'
 	@echo 'make recipes          try the viewers of recordings (docs/looking.md), hotspot and pprof among them'
@@ -101,6 +102,11 @@ unmodified: tree
 	@harness/toolroot programs
 	@MODES='fp first defer ahead container dwarf pairs' harness/unmodified cc1 cc1plus perl python3 \
 		gzip xz sort git clang qemu openssl postgres nginx redis node java java-plain
+
+assembly: tree
+	@harness/build feature perf unwind-tables
+	@harness/toolroot programs
+	@MODES='fp defer dwarf' harness/unmodified x264 x265 dav1d djpeg cjpeg nettle-hash factor openssl
 
 event-tools: tree
 	@harness/build feature perf unwind-tables
