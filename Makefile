@@ -12,7 +12,7 @@ DATA ?=
 FLAME ?=
 CONFIG ?= generic
 
-.PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test soak \
+.PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test soak hostile \
 	first-run fuzz unmodified assembly event-tools switches recipes series prove check bench figures picture \
 	clean distclean root
 
@@ -28,6 +28,7 @@ help:
 	@echo 'make deb-test         install, use, update and remove the packages on a Debian 13 in QEMU'
 	@echo 'make test [T=name]    run all suites, or one'
 	@echo 'make soak [MIN=10]    run loads and tracers of all kinds together, MIN minutes on two kernels'
+	@echo 'make hostile [MIN=30] have one user attack the service in all ways at once, beside others'
 	@echo 'make fuzz [MIN=10]    run the suites that fuzz, MIN minutes for each fuzzer'
 	@echo 'make tree             the kernel tree: base plus one commit per step of the series'
 	@echo 'make refresh          write the commits of the tree back to the series'
@@ -92,6 +93,11 @@ deb-test: root
 soak: tree
 	@harness/build feature debug perf unwindprof unwind-tables
 	@harness/soak '$(MIN)'
+
+hostile: tree
+	@harness/build feature perf unwind-tables
+	@harness/toolroot programs
+	@harness/hostile $(if $(filter command environment,$(firstword $(origin MIN))),'$(MIN)')
 
 fuzz: tree
 	@UNWIND_FUZZ=$$(($(MIN) * 60)) harness/test sframe unwind-table unwind-table-kernel

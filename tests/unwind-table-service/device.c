@@ -2,7 +2,13 @@
 /*
  * /dev/unwind_tables for programs that are started with this library in
  * LD_PRELOAD, where the kernel has none: answers as linux/unwind_table.h says it,
- * but nobody unwinds by it. What fdinfo would have is in $UNWIND_TABLES_STATE.PID.
+ * but nobody unwinds by it. What fdinfo would have is in $UNWIND_TABLES_STATE.PID. As long
+ * as there is a file $UNWIND_TABLES_STATE.full, there is no room. Files of some sizes have the
+ * parser in their hands.
+ *
+ * If there is a file $UNWIND_TABLES_STATE.PID.forget, it forgets all files, as the kernel
+ * does for want of memory. If there is $UNWIND_TABLES_STATE.full, it has no room. With UNWIND_TABLES_HIDE=ctime, files have no time of change
+ * of their own, and with =handle no handle either.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,6 +24,7 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
+#include <linux/capability.h>
 #include <linux/fs.h>
 #include <linux/unwind_table.h>
 
@@ -35,11 +42,40 @@ static struct state {
 		bool used;
 		size_t len;
 		bool attached;
-		ino_t ino;
-		struct timespec mtime;
+		struct known {
+			ino_t ino;
+			struct timespec mtime;
+			/* Stands for the generation of the inode */
+			unsigned char handle[MAX_HANDLE_SZ];
+		} file;
 		char name[256];
 	} tables[MAX_TABLES];
 } *state;
+
+static bool hides(const char *what)
+{
+	const char *hidden = getenv("UNWIND_TABLES_HIDE");
+
+	return hidden && (!strcmp(hidden, what) || !strcmp(hidden, "handle"));
+}
+
+int fstat(int fd, struct stat *st)
+{
+	int ret = syscall(SYS_fstat, fd, st);
+
+	if (!ret && hides("ctime"))
+		st->st_ctim = st->st_mtim;
+	return ret;
+}
+
+int name_to_handle_at(int fd, const char *path, struct file_handle *handle, int *mount,
+		      int flags)
+{
+	if (!hides("handle"))
+		return syscall(SYS_name_to_handle_at, fd, path, handle, mount, flags);
+	errno = EOPNOTSUPP;
+	return -1;
+}
 
 static void show(void)
 {
@@ -64,6 +100,8 @@ static void show(void)
 		bytes += state->tables[i].len;
 		attached += state->tables[i].attached;
 		fprintf(out, "# %d %s\n", i, state->tables[i].name);
+		fprintf(out, "%s: %zu %d\n", state->tables[i].name, state->tables[i].len,
+			state->tables[i].attached);
 	}
 	fprintf(out, "tables:\t%u\nbytes:\t%zu\nattached:\t%u\n", tables, bytes,
 		attached);
@@ -97,17 +135,69 @@ int open(const char *path, int flags, ...)
 	return fd;
 }
 
+#define FIRST_HOSTILE	777777
+#define EXIT(status)	syscall(SYS_exit_group, status)
+
+/* What a parser writes goes from standard input to standard output. */
+ssize_t write(int fd, const void *data, size_t len)
+{
+	char garbage[4096];
+
+	if (fd != STDOUT_FILENO)
+		return syscall(SYS_write, fd, data, len);
+	switch (lseek(STDIN_FILENO, 0, SEEK_END) - FIRST_HOSTILE) {
+	case 0:
+		memset(garbage, 0xff, sizeof(garbage));
+		syscall(SYS_write, fd, garbage, sizeof(garbage));
+		EXIT(0);
+	case 1:
+		syscall(SYS_write, fd, data, 10);
+		EXIT(0);
+	case 2:
+		EXIT(0);
+	case 3:
+		EXIT(ESRCH);
+	case 4:
+		EXIT(EEXIST);
+	case 5:
+		/* May this process open a file, or be heard of? */
+		if (syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY) >= 0 ||
+		    !syscall(SYS_kill, getppid(), 0))
+			syscall(SYS_write, fd, data, len);
+		EXIT(0);
+	default:
+		return syscall(SYS_write, fd, data, len);
+	}
+}
+
 #define __alias(symbol) __attribute__((__alias__(symbol)))
 
 int open64(const char *path, int flags, ...) __alias("open");
+int fstat64(int fd, struct stat64 *st) __alias("fstat");
+
+static bool is_full(void)
+{
+	const char *path = getenv("UNWIND_TABLES_STATE");
+	char name[512];
+
+	snprintf(name, sizeof(name), "%s.full", path ?: "");
+	return path && !access(name, F_OK);
+}
 
 static int make(const struct unwind_table_make *arg)
 {
 	const char *wrong;
+	char full[512];
 	int i;
+
+	if (is_full())
+		return -ENOSPC;
 
 	if (arg->size != sizeof(*arg) || arg->flags)
 		return -EINVAL;
+	snprintf(full, sizeof(full), "%s.full", getenv("UNWIND_TABLES_STATE") ?: "");
+	if (!access(full, F_OK))
+		return -ENOSPC;
 	wrong = unwind_table_check((void *)(unsigned long)arg->data, arg->len);
 	if (wrong) {
 		fprintf(stderr, "device: %s\n", wrong);
@@ -174,22 +264,55 @@ static int open_mapped(pid_t pid, __u64 address, char *name, size_t size)
 }
 
 /* Not by device: for the kernel, files beneath overlayfs are the same. */
-static bool has_table(const struct stat *st)
+static struct known known_of(int fd)
+{
+	union {
+		struct file_handle handle;
+		char bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+	} all = { .handle.handle_bytes = MAX_HANDLE_SZ };
+	struct known known = { };
+	struct stat st;
+	int mount;
+
+	if (fd < 0 || fstat(fd, &st))
+		return known;
+	known.ino = st.st_ino;
+	known.mtime = st.st_mtim;
+	/* 0x200: AT_HANDLE_FID. That of a file on overlayfs has the layer in it. */
+	if (!syscall(SYS_name_to_handle_at, fd, "", &all, &mount, AT_EMPTY_PATH | 0x200) &&
+	    all.handle.handle_type < 0x80)
+		memcpy(known.handle, all.handle.f_handle, all.handle.handle_bytes);
+	return known;
+}
+
+static bool has_table(const struct known *file)
 {
 	int i;
 
 	for (i = 1; i < MAX_TABLES; i++)
 		if (state->tables[i].used && state->tables[i].attached &&
-		    state->tables[i].ino == st->st_ino &&
-		    !memcmp(&state->tables[i].mtime, &st->st_mtim, sizeof(st->st_mtim)))
+		    !memcmp(&state->tables[i].file, file, sizeof(*file)))
 			return true;
 	return false;
+}
+
+static void forget_if_told(void)
+{
+	char name[512];
+	int i;
+
+	snprintf(name, sizeof(name), "%s.%d.forget", getenv("UNWIND_TABLES_STATE") ?: "",
+		 state->owner);
+	if (unlink(name))
+		return;
+	for (i = 1; i < MAX_TABLES; i++)
+		state->tables[i].attached = false;
 }
 
 /* Only what this process has attached counts. */
 static int query(const struct unwind_table_query *arg)
 {
-	struct stat st = { };
+	struct known known;
 	char name[4096] = "";
 	int fd;
 
@@ -198,16 +321,16 @@ static int query(const struct unwind_table_query *arg)
 	fd = open_mapped(pid_of(arg->pidfd), arg->address, name, sizeof(name));
 	if (fd < 0 && fd != -ENODATA)
 		return fd == -1 ? -EIO : fd;
-	if (fd >= 0) {
-		fstat(fd, &st);
+	known = known_of(fd);
+	if (fd >= 0)
 		close(fd);
-	}
-	return has_table(&st);
+	return has_table(&known);
 }
 
 static int attach(const struct unwind_table_attach *arg)
 {
 	struct stat st = { }, read;
+	struct known known;
 	char name[4096] = "";
 	int fd;
 
@@ -219,6 +342,7 @@ static int attach(const struct unwind_table_attach *arg)
 	fd = open_mapped(pid_of(arg->pidfd), arg->address, name, sizeof(name));
 	if (fd < 0 && fd != -ENODATA)
 		return fd == -1 ? -EIO : fd;
+	known = known_of(fd);
 	if (fd >= 0) {
 		bool busy;
 
@@ -235,13 +359,31 @@ static int attach(const struct unwind_table_attach *arg)
 	if (arg->file_size != st.st_size || arg->mtime_sec != st.st_mtim.tv_sec ||
 	    arg->mtime_nsec != st.st_mtim.tv_nsec)
 		return -ESTALE;
-	if (has_table(&st))
+	if (has_table(&known))
 		return -EEXIST;
 	state->tables[arg->table].attached = true;
-	state->tables[arg->table].ino = st.st_ino;
-	state->tables[arg->table].mtime = st.st_mtim;
+	state->tables[arg->table].file = known;
 	snprintf(state->tables[arg->table].name, 256, "%s", name);
 	return 0;
+}
+
+/* The kernel needs no capability to see what is mapped; @all or those of before */
+static void use_capabilities(bool all)
+{
+	struct __user_cap_header_struct header = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[2];
+	static __u32 effective[2];
+	int i;
+
+	syscall(SYS_capget, &header, data);
+	for (i = 0; i < 2; i++) {
+		if (all)
+			effective[i] = data[i].effective;
+		data[i].effective = all ? data[i].permitted : effective[i];
+	}
+	syscall(SYS_capset, &header, data);
 }
 
 int ioctl(int fd, unsigned long request, ...)
@@ -257,6 +399,8 @@ int ioctl(int fd, unsigned long request, ...)
 	if (!state || fstat(fd, &st) || st.st_ino != state->ino)
 		return syscall(SYS_ioctl, fd, request, arg);
 
+	use_capabilities(true);
+	forget_if_told();
 	switch (request) {
 	case UNWIND_TABLE_MAKE:
 		ret = make(arg);
@@ -278,6 +422,7 @@ int ioctl(int fd, unsigned long request, ...)
 	default:
 		ret = -ENOTTY;
 	}
+	use_capabilities(false);
 	show();
 	if (ret >= 0)
 		return ret;

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""costly.py rows|turns|gaps FILE - files that once took a parser many seconds:
+"""costly.py rows|turns|gaps|large FILE - files that once took a parser many seconds, or that
+take much room:
 rows: 60,000 rows with one expression of 30,000 bytes
 turns: the same, but it depends on the address, and the state is another one in each row
-gaps: 10,000 gaps between functions, in a sparse file"""
+gaps: 10,000 gaps between functions, in a sparse file
+large: 400,000 functions of three rows, in no good order"""
 import struct
 import sys
 
@@ -30,6 +32,9 @@ def main():
     if kind == "gaps":
         fdes = [(CODE + 5120 * i, 16, b"") for i in range(10000)]
         code_len = 5120 * len(fdes)
+    elif kind == "large":
+        code_len = 16 * 400000
+        fdes = [(CODE + code_len - 16 * i, 16, b"\x41\x0e\x10\x42\x0e\x18") for i in range(1, 400001)]
     else:
         expression = b"\x77\x08"
         rows = b"\x41" * 60000

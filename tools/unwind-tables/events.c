@@ -2,24 +2,37 @@
 /*
  * What all processes map, and that they end, by an event that counts nothing: one on
  * each CPU, with the ring of its records.
+ *
+ * On some kernels it takes CAP_SYS_ADMIN to open them, and they have to be opened again when CPUs
+ * come. So a process of its own does that, which does nothing else and looks at nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "fingerprint.h"
+#include "unwind-keeper.h"
 #include "unwind-tables.h"
 
 /* Of a ring; a record has about 130 bytes. Fewer if there may not be as many. */
 #define MAX_RING_PAGES	64
 #define MIN_RING_PAGES	4
+
+/* More than the clock of events moves at once, on any machine */
+#define TICK_NS		20000000
 
 #define ONLINE		"/sys/devices/system/cpu/online"
 
@@ -70,12 +83,23 @@ static void ring_close(struct ring *ring)
 	close(ring->fd);
 }
 
-static int ring_open(struct ring *ring, int cpu)
+/* ------------------------------------------------------------------------ */
+/* The process that opens events						      */
+
+/* Where it has its socket */
+#define SOCKET		3
+
+/* To it, from us */
+static int opener = -1;
+
+static int open_event(int cpu)
 {
 	struct perf_event_attr attr = {
 		.size		= sizeof(attr),
 		.type		= PERF_TYPE_SOFTWARE,
 		.config		= PERF_COUNT_SW_DUMMY,
+		/* To see whether it is still there */
+		.read_format	= PERF_FORMAT_TOTAL_TIME_ENABLED,
 		.exclude_kernel	= 1,
 		.exclude_hv	= 1,
 		/* Executable mappings; others would be mmap_data */
@@ -87,13 +111,126 @@ static int ring_open(struct ring *ring, int cpu)
 		.watermark	= 1,
 		.wakeup_watermark = 1,
 	};
+	int fd;
+
+	fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* A number, and with it a descriptor, unless that is negative */
+static bool send_number(int sock, int number, int fd)
+{
+	union {
+		char space[CMSG_SPACE(sizeof(fd))];
+		struct cmsghdr align;
+	} control = { };
+	struct iovec iov = { .iov_base = &number, .iov_len = sizeof(number) };
+	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *cmsg;
+
+	if (fd >= 0) {
+		message.msg_control = control.space;
+		message.msg_controllen = sizeof(control.space);
+		cmsg = CMSG_FIRSTHDR(&message);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(fd));
+		memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
+	}
+	return sendmsg(sock, &message, MSG_NOSIGNAL) == sizeof(number);
+}
+
+static bool receive_number(int sock, int *number, int *fd)
+{
+	union {
+		char space[CMSG_SPACE(sizeof(*fd))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { .iov_base = number, .iov_len = sizeof(*number) };
+	struct msghdr message = {
+		.msg_iov	= &iov,
+		.msg_iovlen	= 1,
+		.msg_control	= control.space,
+		.msg_controllen	= sizeof(control.space),
+	};
+	struct cmsghdr *cmsg;
+
+	*fd = -1;
+	if (recvmsg(sock, &message, MSG_CMSG_CLOEXEC) != sizeof(*number))
+		return false;
+	cmsg = CMSG_FIRSTHDR(&message);
+	if (cmsg && cmsg->cmsg_type == SCM_RIGHTS)
+		memcpy(fd, CMSG_DATA(cmsg), sizeof(*fd));
+	return true;
+}
+
+static void be_opener(int sock)
+{
+	const __u64 needed = 1ull << CAP_PERFMON | 1ull << CAP_SYS_ADMIN;
+	int cpu, fd, none, i;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* The terminal's are for the service. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	if (dup2(sock, SOCKET) < 0)
+		_exit(1);
+	syscall(SYS_close_range, SOCKET + 1, ~0U, 0);
+	/* Who started the service may wait until these are closed. */
+	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (i = 0; i <= STDERR_FILENO; i++)
+		if (fd < 0)
+			close(i);
+		else
+			dup2(fd, i);
+	close(fd);
+	unwind_keeper_limit_capabilities(needed, needed);
+	while (receive_number(SOCKET, &cpu, &none)) {
+		fd = open_event(cpu);
+		if (!send_number(SOCKET, fd < 0 ? fd : 0, fd))
+			break;
+		if (fd >= 0)
+			close(fd);
+	}
+	_exit(0);
+}
+
+int events_start(void)
+{
+	int sockets[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
+		return -errno;
+	pid = fork();
+	if (!pid)
+		be_opener(sockets[1]);
+	close(sockets[1]);
+	opener = sockets[0];
+	return pid < 0 ? -errno : 0;
+}
+
+static int have_opened(int cpu)
+{
+	int fd, error;
+
+	if (!send_number(opener, cpu, -1) || !receive_number(opener, &error, &fd))
+		return -EPIPE;
+	return error ?: fd;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Their rings								      */
+
+static int ring_open(struct ring *ring, int cpu)
+{
 	size_t pages;
 	int error;
 
-	ring->fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1,
-			   PERF_FLAG_FD_CLOEXEC);
+	ring->fd = have_opened(cpu);
 	if (ring->fd < 0)
-		return -errno;
+		return ring->fd;
 	for (pages = MAX_RING_PAGES; pages >= MIN_RING_PAGES; pages /= 2) {
 		ring->size = pages * page_size();
 		ring->meta = mmap(NULL, page_size() + ring->size,
@@ -146,12 +283,43 @@ int events_open(struct events **eventsp)
 	return 0;
 }
 
+static __u64 time_enabled(const struct ring *ring)
+{
+	struct {
+		__u64 value;
+		__u64 enabled;
+	} count = { };
+
+	return read(ring->fd, &count, sizeof(count)) == sizeof(count) ? count.enabled : 0;
+}
+
+/*
+ * When a CPU goes, perf takes its events off, and when it comes again, nothing puts them back.
+ * poll() does not say so; but their time stands still.
+ */
+static bool is_off(const struct ring *ring)
+{
+	const struct timespec tick = { .tv_nsec = TICK_NS };
+	__u64 before = time_enabled(ring);
+
+	if (time_enabled(ring) != before)
+		return false;
+	nanosleep(&tick, NULL);
+	return time_enabled(ring) == before;
+}
+
 bool events_outdated(const struct events *events)
 {
 	char online[sizeof(events->online)];
+	int i;
 
 	read_online(online, sizeof(online));
-	return strcmp(online, events->online);
+	if (strcmp(online, events->online))
+		return true;
+	for (i = 0; i < events->nr; i++)
+		if (is_off(&events->rings[i]))
+			return true;
+	return false;
 }
 
 int events_nr(const struct events *events)
@@ -164,23 +332,13 @@ int events_fd(const struct events *events, int i)
 	return events->rings[i].fd;
 }
 
-/* FNV-1a */
-static __u64 hash(__u64 hash, const void *data, size_t len)
-{
-	const unsigned char *byte = data;
-
-	while (len--)
-		hash = (hash ^ *byte++) * 0x100000001b3;
-	return hash;
-}
-
+/* Nobody can make up a name whose key is that of somebody else's file. */
 static __u64 key_of(const struct mmap_record *record)
 {
 	size_t room = record->header.size - sizeof(*record);
-	__u64 key = 0xcbf29ce484222325;
+	const char *end = record->filename + strnlen(record->filename, room);
 
-	key = hash(key, &record->maj, (char *)&record->prot - (char *)&record->maj);
-	return hash(key, record->filename, strnlen(record->filename, room));
+	return ut_hash(&record->maj, end - (const char *)&record->maj);
 }
 
 /* A mapping, or what mprotect() has made of one. Without an inode it has no file. */

@@ -5,6 +5,7 @@
  * looked at, so none is missed in between.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <linux/capability.h>
@@ -12,16 +13,15 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
+#include <sys/timerfd.h>
+#include <systemd/sd-daemon.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,25 +30,41 @@
 
 #define DEFAULT_MAX_MB	256
 #define DEFAULT_KEEP	300
+#define DEFAULT_EXCLUDE	"/etc/unwind-tables.conf"
 #define NICE		10
 #define SWEEP_SECONDS	30
+/*
+ * After a look at all processes, this many times the CPU time that it took passes before the
+ * next one: so these looks take 3 percent of one CPU. At least a second.
+ */
+#define SCAN_PART	32
+#define SCAN_NS		1000000000ull
 /* A file that was looked at is not looked at again for so long. */
 #define RECENT_NS	1000000000ull
+/* Shares are written this long after they have changed. */
+#define SHARES_NS	1000000000ull
 #define NR_RECENT	1024
 /* Descriptors that are no events */
-#define NR_OTHERS	3
+#define NR_OTHERS	4
+/* The names of descriptors that a service manager keeps for us */
+#define STORED		"tables-"
+#define MAX_PREDECESSORS 8
+#define MANAGER_SECONDS	5
 
 struct service {
 	struct unwind_keeper *keeper;
 	struct events *events;
 	/*
-	 * What poll() waits for: signals, changes of devices, whoever started us,
+	 * What poll() waits for: signals, changes of devices, whoever started us, the clock,
 	 * then the events
 	 */
 	struct pollfd *fds;
 	int nr_fds;
 	int signals;
 	int uevents;
+	int clock;
+	/* When to look without having been told */
+	__u64 next_look;
 	/* CPUs have come that are not watched. */
 	bool blind;
 	/* Files that were looked at a moment ago: a shell script starts the same
@@ -58,9 +74,21 @@ struct service {
 		__u64 key;
 		__u64 when;
 	} recent[NR_RECENT];
+	/* Who has how much, for others to read, and when that is written again; 0: later */
+	int shares;
+	__u64 next_shares;
 	__u64 next_sweep;
+	/* When the service manager has to hear of us again; 0: it does not wait for that */
+	__u64 next_ping;
+	__u64 ping_ns;
+	/* Names of descriptors by which the tables of services before this one are kept */
+	const char *predecessors[MAX_PREDECESSORS];
+	int nr_predecessors;
 	bool exited;
 	bool rescan;
+	/* Not before this; how many there were */
+	__u64 next_scan;
+	unsigned int nr_scans;
 	/* There are tables to be made ahead; the state of the clocks when that began */
 	bool ahead;
 	__u64 ahead_cpu_ns;
@@ -79,10 +107,11 @@ static struct {
 	bool keep_priority;
 	__u64 keep;
 	const char *device;
+	const char *exclude;
 	/* Directories, the last one NULL; NULL if there are none */
 	const char **ahead;
 	unsigned int nr_ahead;
-} opts = { .max_mb = DEFAULT_MAX_MB, .keep = DEFAULT_KEEP };
+} opts = { .max_mb = DEFAULT_MAX_MB, .keep = DEFAULT_KEEP, .exclude = DEFAULT_EXCLUDE };
 
 static __u64 now_ns(void)
 {
@@ -95,29 +124,90 @@ static __u64 now_ns(void)
 /* ------------------------------------------------------------------------ */
 /* Surroundings								      */
 
-/* Tell systemd, if it started us, what sd_notify() would. */
+/* @pass: a descriptor for it, or -1 */
+static void tell_manager_with_fd(const char *state, int pass)
+{
+	int error = sd_pid_notify_with_fds(0, 0, state, &pass, pass >= 0);
+
+	if (error < 0)
+		log_line(LOG_WARNING, "cannot notify the service manager: %s",
+			 strerror(-error));
+}
+
 static void tell_manager(const char *state)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	const char *path = getenv("NOTIFY_SOCKET");
-	size_t len;
-	int fd;
+	tell_manager_with_fd(state, -1);
+}
 
-	len = path ? strlen(path) : 0;
-	if (!len || len >= sizeof(address.sun_path))
+/*
+ * Services before this one, whose tables the service manager has kept by their descriptors
+ * of the device. It still has these, so the copies are not needed.
+ */
+static void meet_predecessors(struct service *service)
+{
+	char **names;
+	int i, nr;
+
+	nr = sd_listen_fds_with_names(1, &names);
+	for (i = 0; i < nr; i++) {
+		close(SD_LISTEN_FDS_START + i);
+		if (!strncmp(names[i], STORED, strlen(STORED)) &&
+		    service->nr_predecessors < MAX_PREDECESSORS)
+			service->predecessors[service->nr_predecessors++] = names[i];
+	}
+}
+
+/* From now on the tables outlive this process, until its successor has as many. */
+static void keep_tables(struct service *service)
+{
+	char state[64];
+
+	snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=" STORED "%d", getpid());
+	tell_manager_with_fd(state, unwind_keeper_device(service->keeper));
+}
+
+/* There are tables for all now. Those of before can go. */
+static void succeed(struct service *service)
+{
+	char state[300];
+	int i;
+
+	if (!service->nr_predecessors)
 		return;
-	memcpy(address.sun_path, path, len);
-	if (path[0] == '@')
-		address.sun_path[0] = '\0';
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
+	keep_tables(service);
+	for (i = 0; i < service->nr_predecessors; i++) {
+		snprintf(state, sizeof(state), "FDSTOREREMOVE=1\nFDNAME=%s",
+			 service->predecessors[i]);
+		tell_manager(state);
+	}
+	service->nr_predecessors = 0;
+	/* The kernel may have had no room for both. */
+	sd_notify_barrier(0, MANAGER_SECONDS * 1000000ull);
+	unwind_keeper_others_went(service->keeper);
+	service->ahead = unwind_keeper_is_ahead_due(service->keeper);
+}
+
+/* How often the service manager wants to hear of us; half the time that it waits */
+static __u64 watchdog_ns(void)
+{
+	uint64_t usec;
+
+	return sd_watchdog_enabled(0, &usec) > 0 ? usec * 1000 / 2 : 0;
+}
+
+/*
+ * Whoever looks at a hundred files that take ten seconds each is alive. Whoever does not
+ * come to the next question is not.
+ */
+static void ping_manager(void *arg)
+{
+	struct service *service = arg;
+	__u64 now = now_ns();
+
+	if (!service->ping_ns || now < service->next_ping)
 		return;
-	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL,
-		   (struct sockaddr *)&address,
-		   offsetof(struct sockaddr_un, sun_path) + len) < 0)
-		log_line(LOG_WARNING, "cannot notify the service manager: %s",
-			 strerror(errno));
-	close(fd);
+	tell_manager("WATCHDOG=1");
+	service->next_ping = now + service->ping_ns;
 }
 
 static void lower_priority(void)
@@ -141,30 +231,17 @@ static void raise_descriptors(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* What is needed to look at other processes and to watch CPUs that come */
 static void drop_capabilities(void)
 {
-	struct __user_cap_header_struct header = {
-		.version = _LINUX_CAPABILITY_VERSION_3,
-	};
-	struct __user_cap_data_struct data[2];
-	const __u64 keep = 1ull << CAP_PERFMON |
-			      1ull << CAP_SYS_PTRACE |
-			      1ull << CAP_DAC_READ_SEARCH |
-			      1ull << CAP_CHECKPOINT_RESTORE;
-	int i;
+	const __u64 own = 1ull << CAP_PERFMON | 1ull << CAP_SYS_PTRACE;
+	int error;
 
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (syscall(SYS_capget, &header, data))
-		return;
-	for (i = 0; i < 2; i++) {
-		data[i].permitted &= keep >> (32 * i);
-		data[i].effective = data[i].permitted;
-		data[i].inheritable = 0;
-	}
-	if (syscall(SYS_capset, &header, data))
+	error = unwind_keeper_limit_capabilities(own | 1ull << CAP_DAC_READ_SEARCH |
+						 1ull << CAP_CHECKPOINT_RESTORE |
+						 1ull << CAP_SETUID | 1ull << CAP_SETGID, own);
+	if (error)
 		log_line(LOG_WARNING, "cannot give up capabilities: %s",
-			 strerror(errno));
+			 strerror(-error));
 }
 
 static int open_signals(void)
@@ -197,6 +274,21 @@ static int open_uevents(void)
 	return -1;
 }
 
+/*
+ * Can be read when the clock is set, and so when the machine has been suspended: all CPUs but
+ * one were off then, of which no uevent tells.
+ */
+static int open_clock(void)
+{
+	const struct itimerspec never = { .it_value.tv_sec = 1ll << 33 };
+	int fd;
+
+	fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (fd >= 0)
+		timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL);
+	return fd;
+}
+
 /* ------------------------------------------------------------------------ */
 /* What there is to do							      */
 
@@ -221,6 +313,14 @@ static void set_recent(struct service *service, __u64 key, __u64 now)
 	service->recent[slot].when = now;
 }
 
+static void publish_shares(struct service *service)
+{
+	if (!service->next_shares || now_ns() < service->next_shares)
+		return;
+	service->next_shares = 0;
+	shares_publish(service->shares, service->keeper);
+}
+
 static void on_mapping(void *arg, pid_t pid, __u64 address, __u64 key)
 {
 	struct service *service = arg;
@@ -229,7 +329,10 @@ static void on_mapping(void *arg, pid_t pid, __u64 address, __u64 key)
 
 	if (is_recent(service, key, now))
 		return;
+	publish_shares(service);
 	ret = unwind_keeper_map(service->keeper, pid, address);
+	if (!service->next_shares)
+		service->next_shares = now + SHARES_NS;
 	/* The next process that has it may live longer. */
 	if (!ret || ret == -ENODATA)
 		set_recent(service, key, now);
@@ -253,6 +356,7 @@ static void set_fds(struct service *service)
 	fds[0].fd = service->signals;
 	fds[1].fd = service->uevents;
 	fds[2].fd = opts.parent ? STDIN_FILENO : -1;
+	fds[3].fd = service->clock;
 	for (i = 0; i < nr; i++)
 		fds[i + NR_OTHERS].fd = events_fd(service->events, i);
 	for (i = 0; i < nr + NR_OTHERS; i++)
@@ -283,12 +387,43 @@ static void reopen_events(struct service *service)
 	service->rescan = true;
 }
 
-static void drain_uevents(struct service *service)
+/* Has something happened to a CPU? Whoever has missed a message cannot know. */
+static bool read_uevents(struct service *service)
 {
+	static const char cpu[] = "@/devices/system/cpu/cpu";
 	char message[4096];
+	bool seen = false;
+	ssize_t len;
 
-	while (recv(service->uevents, message, sizeof(message), 0) > 0)
-		;
+	while ((len = recv(service->uevents, message, sizeof(message), 0)) > 0)
+		if (memmem(message, len, cpu, strlen(cpu)))
+			seen = true;
+	return seen || errno == ENOBUFS;
+}
+
+/* Has the clock been set? */
+static bool read_clock(struct service *service)
+{
+	__u64 times;
+
+	return read(service->clock, &times, sizeof(times)) < 0 && errno == ECANCELED;
+}
+
+static void look_at_cpus(struct service *service)
+{
+	__u64 now = now_ns();
+	bool changed = false;
+
+	if (service->fds[1].revents)
+		changed |= read_uevents(service);
+	if (service->fds[3].revents)
+		changed |= read_clock(service);
+	if (service->uevents < 0 && now >= service->next_look) {
+		service->next_look = now + SWEEP_SECONDS * 1000000000ull;
+		changed = true;
+	}
+	if (changed && events_outdated(service->events))
+		reopen_events(service);
 }
 
 static void read_signals(struct service *service)
@@ -297,7 +432,9 @@ static void read_signals(struct service *service)
 
 	while (read(service->signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP) {
+			unwind_keeper_exclude(service->keeper, opts.exclude);
 			service->rescan = true;
+			service->next_scan = 0;
 			service->ahead = unwind_keeper_ahead_again(service->keeper);
 		} else {
 			service->end = true;
@@ -314,7 +451,8 @@ static void read_events(struct service *service)
 		service->rescan = true;
 	if (seen.exited && !service->exited) {
 		service->exited = true;
-		service->next_sweep = now_ns() + SWEEP_SECONDS * 1000000000ull;
+		if (service->next_sweep < now_ns() + SWEEP_SECONDS * 1000000000ull)
+			service->next_sweep = now_ns() + SWEEP_SECONDS * 1000000000ull;
 	}
 }
 
@@ -324,14 +462,14 @@ static void log_stats(struct service *service)
 
 	unwind_keeper_get_stats(service->keeper, &stats);
 	log_line(LOG_INFO,
-		 "%llu tables with %llu KB; %llu files looked at, %llu without unwind information, %llu refused; %llu tables dropped; %llu ms spent on making tables",
+		 "%llu tables with %llu KB; %llu files looked at, %llu without unwind information, %llu refused; %llu tables dropped; %llu ms spent on making tables; %u looks at all processes",
 		 (unsigned long long)stats.tables,
 		 (unsigned long long)stats.bytes >> 10,
 		 (unsigned long long)stats.files,
 		 (unsigned long long)stats.no_cfi,
 		 (unsigned long long)stats.refused,
 		 (unsigned long long)stats.dropped,
-		 (unsigned long long)stats.build_ns / 1000000);
+		 (unsigned long long)stats.build_ns / 1000000, service->nr_scans);
 }
 
 /* Of the reader and of this process */
@@ -368,36 +506,7 @@ static void go_ahead(struct service *service)
 	unwind_keeper_get_stats(service->keeper, &stats);
 	log_ahead(service, &stats);
 	service->ahead_cpu_ns = 0;
-}
-
-static void sweep(struct service *service)
-{
-	struct unwind_keeper_stats stats;
-
-	/* It may find that there is more to be made ahead. */
-	unwind_keeper_sweep(service->keeper);
-	service->ahead = unwind_keeper_is_ahead_due(service->keeper);
-	unwind_keeper_get_stats(service->keeper, &stats);
-	/* What is kept for a while is looked at again. */
-	service->exited = stats.unused;
-	service->next_sweep = now_ns() + SWEEP_SECONDS * 1000000000ull;
-	/* Uevents may be lost, or not be heard at all. */
-	if (events_outdated(service->events))
-		reopen_events(service);
-	if (service->blind)
-		service->rescan = true;
-}
-
-/* Until the next sweep, or without end if nothing has changed */
-static int timeout(const struct service *service)
-{
-	__u64 now = now_ns();
-
-	if (service->rescan || service->ahead || (service->exited && now >= service->next_sweep))
-		return 0;
-	if (service->exited)
-		return (service->next_sweep - now) / 1000000 + 1;
-	return service->uevents < 0 ? SWEEP_SECONDS * 1000 : -1;
+	succeed(service);
 }
 
 /* Any thread stands for its process. */
@@ -416,6 +525,91 @@ static pid_t process_of(pid_t tid)
 			pid = -1;
 	fclose(file);
 	return pid;
+}
+
+/* The processes of --only, which may be none */
+static void see_to_only(struct service *service)
+{
+	const char *at = opts.only;
+	pid_t last = 0;
+	char *end;
+
+	while (*at) {
+		pid_t pid = process_of(strtol(at, &end, 10));
+
+		/* The threads of a process often stand beside each other. */
+		if (pid > 0 && pid != last)
+			unwind_keeper_process(service->keeper, pid);
+		last = pid;
+		at = *end == ',' ? end + 1 : end;
+	}
+}
+
+static __u64 cpu_ns_now(const struct service *service)
+{
+	struct unwind_keeper_stats stats;
+
+	unwind_keeper_get_stats(service->keeper, &stats);
+	return cpu_ns(&stats);
+}
+
+static void scan(struct service *service)
+{
+	__u64 pause, start = cpu_ns_now(service);
+
+	service->rescan = false;
+	service->nr_scans++;
+	if (opts.only)
+		see_to_only(service);
+	else
+		unwind_keeper_all(service->keeper);
+	pause = (cpu_ns_now(service) - start) * SCAN_PART;
+	service->next_scan = now_ns() + (pause > SCAN_NS ? pause : SCAN_NS);
+}
+
+static void sweep(struct service *service)
+{
+	__u64 pause, start = cpu_ns_now(service);
+	struct unwind_keeper_stats stats;
+
+	/* It may find that there is more to be made ahead. */
+	unwind_keeper_sweep(service->keeper);
+	service->next_shares = now_ns();
+	pause = (cpu_ns_now(service) - start) * SCAN_PART;
+	if (pause < SWEEP_SECONDS * 1000000000ull)
+		pause = SWEEP_SECONDS * 1000000000ull;
+	service->ahead = unwind_keeper_is_ahead_due(service->keeper);
+	unwind_keeper_get_stats(service->keeper, &stats);
+	/* What is kept for a while is looked at again. */
+	service->exited = stats.unused;
+	service->next_sweep = now_ns() + pause;
+	/* Uevents may be lost, or not be heard at all. */
+	if (events_outdated(service->events))
+		reopen_events(service);
+	if (service->blind)
+		service->rescan = true;
+}
+
+/* Until the next sweep or ping, or without end if nothing has changed */
+static int timeout(const struct service *service)
+{
+	__u64 now = now_ns(), until = UINT64_MAX;
+
+	if (service->ahead)
+		return 0;
+	if (service->exited)
+		until = service->next_sweep;
+	else if (service->uevents < 0)
+		until = now + SWEEP_SECONDS * 1000000000ull;
+	if (service->rescan && service->next_scan < until)
+		until = service->next_scan;
+	if (service->next_shares && service->next_shares < until)
+		until = service->next_shares;
+	if (service->ping_ns && service->next_ping < until)
+		until = service->next_ping;
+	if (until == UINT64_MAX)
+		return -1;
+	return until <= now ? 0 : (until - now) / 1000000 + 1;
 }
 
 /* Tell the program that started us, if it asked for that. It need not listen. */
@@ -456,24 +650,6 @@ static void hear_parent(struct service *service)
 	}
 }
 
-/* The processes of --only, which may be none */
-static void see_to_only(struct service *service)
-{
-	const char *at = opts.only;
-	pid_t last = 0;
-	char *end;
-
-	while (*at) {
-		pid_t pid = process_of(strtol(at, &end, 10));
-
-		/* The threads of a process often stand beside each other. */
-		if (pid > 0 && pid != last)
-			unwind_keeper_process(service->keeper, pid);
-		last = pid;
-		at = *end == ',' ? end + 1 : end;
-	}
-}
-
 static void turn(struct service *service)
 {
 	if (poll(service->fds, service->nr_fds, timeout(service)) < 0 &&
@@ -482,24 +658,17 @@ static void turn(struct service *service)
 		service->end = true;
 		return;
 	}
+	ping_manager(service);
+	publish_shares(service);
 	read_signals(service);
 	if (service->fds[2].revents)
 		hear_parent(service);
 	if (service->end)
 		return;
-	if (service->fds[1].revents)
-		drain_uevents(service);
-	if ((service->fds[1].revents || service->uevents < 0) &&
-	    events_outdated(service->events))
-		reopen_events(service);
+	look_at_cpus(service);
 	read_events(service);
-	if (service->rescan) {
-		service->rescan = false;
-		if (opts.only)
-			see_to_only(service);
-		else
-			unwind_keeper_all(service->keeper);
-	}
+	if (service->rescan && now_ns() >= service->next_scan)
+		scan(service);
 	if (service->exited && now_ns() >= service->next_sweep)
 		sweep(service);
 	if (service->ahead)
@@ -543,6 +712,7 @@ static int parse(int argc, char **argv)
 		{ "keep",		required_argument,	NULL, 's' },
 		{ "keep-priority",	no_argument,		NULL, 'k' },
 		{ "device",		required_argument,	NULL, 'd' },
+		{ "exclude",		required_argument,	NULL, 'e' },
 		{ "ahead",		required_argument,	NULL, 'a' },
 		/* It never goes to the background. */
 		{ "foreground",		no_argument,		NULL, 'f' },
@@ -572,6 +742,9 @@ static int parse(int argc, char **argv)
 			break;
 		case 'd':
 			opts.device = optarg;
+			break;
+		case 'e':
+			opts.exclude = optarg;
 			break;
 		case 'a':
 			if (add_ahead(optarg))
@@ -616,6 +789,8 @@ static int open_all(struct service *service)
 		.keep_seconds = opts.keep,
 		.ahead = opts.ahead,
 		.complain = on_complaint,
+		.alive = ping_manager,
+		.arg = service,
 	};
 	const char *device = opts.device ?: DEVICE_NAME;
 	int error;
@@ -630,7 +805,7 @@ static int open_all(struct service *service)
 	if (error)
 		return error;
 
-	error = events_open(&service->events);
+	error = events_start() ?: events_open(&service->events);
 	if (error) {
 		error_line("cannot watch mappings by perf events: %s%s",
 			   strerror(-error),
@@ -638,8 +813,10 @@ static int open_all(struct service *service)
 			   "; CAP_PERFMON is needed, on Debian's kernels CAP_SYS_ADMIN" : "");
 		return error;
 	}
+	service->shares = shares_open();
 	service->signals = open_signals();
 	service->uevents = open_uevents();
+	service->clock = open_clock();
 	set_fds(service);
 	return service->signals < 0 ? -errno : 0;
 }
@@ -656,6 +833,7 @@ int cmd_serve(int argc, char **argv)
 	if (!opts.keep_priority && !opts.parent)
 		lower_priority();
 	raise_descriptors();
+	meet_predecessors(&service);
 	/* The parent need not listen. */
 	signal(SIGPIPE, SIG_IGN);
 	if (open_all(&service)) {
@@ -666,15 +844,21 @@ int cmd_serve(int argc, char **argv)
 	drop_capabilities();
 
 	tell_parent("watching\n");
-	if (opts.only)
-		see_to_only(&service);
-	else
-		unwind_keeper_all(service.keeper);
+	/* A scan may take long, and everything that is mapped meanwhile is noticed. */
+	service.ping_ns = watchdog_ns();
+	tell_manager("READY=1\nSTATUS=Looking at the programs that run");
+	if (!service.nr_predecessors)
+		keep_tables(&service);
+	unwind_keeper_exclude(service.keeper, opts.exclude);
+	scan(&service);
+	service.next_shares = now_ns();
 	tell_parent("ready\n");
 	if (!opts.parent)
 		log_stats(&service);
-	tell_manager("READY=1\nSTATUS=Keeping tables for running programs");
+	tell_manager("STATUS=Keeping tables for running programs");
 	service.ahead = !!opts.ahead;
+	if (!opts.ahead)
+		succeed(&service);
 	while (!service.end)
 		turn(&service);
 	tell_manager("STOPPING=1");

@@ -85,7 +85,7 @@ static bool read_counts(int pid, int fd, struct counts *counts)
 	return true;
 }
 
-/* The reader of the keeper, for one, has the same one open as who started it. */
+/* The service manager, for one, has the same one open as the service. */
 static bool is_same(const struct holder *a, const struct holder *b)
 {
 	return syscall(SYS_kcmp, a->pid, b->pid, KCMP_FILE, a->fd, b->fd) == 0;
@@ -140,6 +140,7 @@ static void see_descriptor(int pid, int fd, struct counts *all)
 	if (!read_counts(pid, fd, &counts) || is_known(&holder))
 		return;
 	print_holder(&holder, &counts);
+	shares_show(pid);
 	*all = counts;
 	if (nr_holders < MAX_HOLDERS)
 		holders[nr_holders++] = holder;
@@ -253,6 +254,12 @@ static int print_process(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	if (pidfd >= 0)
 		maps = fopen(path, "re");
+	/* If it has not ended, the number was its own when the file was opened. */
+	if (maps && syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) && errno == ESRCH) {
+		fclose(maps);
+		maps = NULL;
+		errno = ESRCH;
+	}
 	if (maps)
 		device = open_device();
 	else
@@ -286,9 +293,11 @@ int cmd_stat(int argc, char **argv)
 		return EXIT_FAILED;
 	}
 	while ((entry = readdir(proc)))
-		if (isdigit((unsigned char)entry->d_name[0]))
+		if (isdigit((unsigned char)entry->d_name[0]) && atoi(entry->d_name) != 1)
 			see_process(atoi(entry->d_name), &all);
 	closedir(proc);
+	/* A service manager keeps those of services, too. */
+	see_process(1, &all);
 	if (!nr_holders && !read_own(&all))
 		return EXIT_FAILED;
 	printf("all: %llu tables, %llu KB\n", all.all_tables, all.all_bytes >> 10);

@@ -68,6 +68,15 @@ __u32 first_row(const struct view *view, __u32 page);
 /* The executable segments of a file; NULL if they cannot be read */
 GElf_Phdr *code_segments(Elf *elf, size_t *nr_code);
 
+/* shares.c */
+struct unwind_keeper;
+
+/* Where "stat" finds what unwind_keeper_print_shares() prints; -1: nowhere */
+int shares_open(void);
+void shares_publish(int fd, struct unwind_keeper *keeper);
+/* What process @pid has published */
+void shares_show(int pid);
+
 /* workload.c */
 typedef void (*workload_file_t)(void *arg, const char *path);
 
@@ -84,6 +93,8 @@ struct events_seen {
 /* Is told of a mapping. @key stands for the file, by all that the kernel says of it. */
 typedef void (*events_mapping_t)(void *arg, pid_t pid, __u64 address, __u64 key);
 
+/* Once, before capabilities are given up: what opens them keeps those that it needs. */
+int events_start(void);
 int events_open(struct events **events);
 void events_close(struct events *events);
 int events_nr(const struct events *events);
@@ -91,7 +102,7 @@ int events_fd(const struct events *events, int i);
 void events_read(struct events *events, events_mapping_t mapped, void *arg,
 		 struct events_seen *seen);
 
-/* Are other CPUs online than when the events were opened? */
+/* Are other CPUs online than when the events were opened, or have some been off since? */
 bool events_outdated(const struct events *events);
 
 #endif /* __UNWIND_TABLES_H */

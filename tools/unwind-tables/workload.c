@@ -240,18 +240,20 @@ static size_t read_list(int in, char *list)
 void workload_files(const char *name, workload_file_t found, void *arg)
 {
 	static char list[MAX_LIST + 1];
+	static pid_t last;
 	char *line = list, *end;
 	int out[2];
 	pid_t pid;
 
-	/* Those before this one */
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
+	/* The one before this one. There are other children. */
+	if (last > 0)
+		waitpid(last, NULL, WNOHANG);
 	if (pipe2(out, O_CLOEXEC))
 		return;
 	pid = fork();
 	if (!pid)
 		be_child(name, out[1]);
+	last = pid;
 	close(out[1]);
 	if (pid > 0) {
 		setpgid(pid, pid);

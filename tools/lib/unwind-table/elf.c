@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <linux/const.h>
 
 #include "follow.h"
 #include "internal.h"
@@ -42,33 +41,15 @@ static bool read_file(int fd, __u64 pos, __u8 *to, size_t len)
 	return true;
 }
 
-#define PAGEMAP_FILE	_BITULL(61)
-#define PAGEMAP_SWAP	_BITULL(62)
-#define PAGEMAP_PRESENT	_BITULL(63)
-
-/* In the memory of a process: are all bytes there those of the file, not its own? */
-static bool are_of_file(const struct ut_source *src, __u64 pos, size_t len)
+/* Of a process there are only the pages that it has not changed; between them are holes. */
+static bool has_all(const struct ut_source *src, __u64 pos, size_t len)
 {
-	__u64 size = sysconf(_SC_PAGESIZE), page = pos / size, last = (pos + len - 1) / size;
-	__u64 entries[64];
+	off_t hole = pos > INT64_MAX ? -1 : lseek(src->fd, pos, SEEK_HOLE);
 
-	while (len && page <= last) {
-		size_t i, nr = last - page + 1 < 64 ? last - page + 1 : 64;
-
-		if (!read_file(src->pagemap, page * sizeof(*entries), (__u8 *)entries,
-			       nr * sizeof(*entries)))
-			return false;
-		for (i = 0; i < nr; i++) {
-			if (entries[i] & PAGEMAP_SWAP ||
-			    (entries[i] & (PAGEMAP_PRESENT | PAGEMAP_FILE)) == PAGEMAP_PRESENT)
-				return false;
-		}
-		page += nr;
-	}
-	return true;
+	return hole >= 0 && hole - pos >= len;
 }
 
-/* What is at a position, whoever has written it there */
+/* What is at a position */
 static bool read_any(const struct ut_elf *elf, __u64 pos, void *to, size_t len)
 {
 	const struct ut_source *src = &elf->src;
@@ -86,7 +67,7 @@ static bool read_any(const struct ut_elf *elf, __u64 pos, void *to, size_t len)
 bool ut_elf_read(const struct ut_elf *elf, __u64 pos, void *to, size_t len)
 {
 	return read_any(elf, pos, to, len) &&
-	       (!elf->src.pagemap || are_of_file(&elf->src, pos + elf->base, len));
+	       (!elf->src.sparse || has_all(&elf->src, pos + elf->base, len));
 }
 
 static void put_bytes(struct ut_bytes *bytes)

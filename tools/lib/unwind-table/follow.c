@@ -8,9 +8,10 @@
  * is guessed: what cannot be known has no rule.
  *
  * These assumptions are made, which compilers make as well: functions are called as the
- * ABI says, but those of the file are looked at; a function that was called leaves its
- * caller's frame alone, and so does a store by another pointer than SP or a copy of it.
- * A function by whose returns SP is not where it has to be is not believed at all.
+ * ABI says and return, but those that are followed are looked at; a function that was
+ * called leaves its caller's frame alone, and so does a store by another pointer than SP
+ * or a copy of it. A function by whose returns SP is not where it has to be is not
+ * believed at all.
  */
 
 #include "follow.h"
@@ -104,6 +105,8 @@ struct ut_follow {
 	struct map		block_at, function_at, site_at, label_at, open_at;
 	struct map		import_at;		/* pointers to functions, by address */
 	__u32			run;
+	__u64			start;			/* addresses that are followed */
+	__u64			end;
 	bool			found_endless;
 };
 
@@ -153,6 +156,12 @@ static const __u8 *code_at(const struct ut_follow *f, __u64 addr, size_t *len, _
 		}
 	}
 	return NULL;
+}
+
+/* Other code has CFI, or is followed at another time. */
+static bool is_followed(const struct ut_follow *f, __u64 addr)
+{
+	return addr - f->start < f->end - f->start;
 }
 
 static bool bit(const __u64 *bits, __u64 index)
@@ -299,7 +308,7 @@ static int flow(struct ut_follow *f, __u64 addr, const struct state *s, __u32 fu
 	size_t len;
 	int err;
 
-	if (!code_at(f, addr, &len, &index))
+	if (!code_at(f, addr, &len, &index) || !is_followed(f, addr))
 		return 0;
 	if (!ut_work(f->work, WORK_BLOCK))
 		return -E2BIG;
@@ -511,6 +520,19 @@ static bool is_boundary(const struct ut_follow *f, __u64 addr)
 	return ut_starts_is(f->elf, segment, addr - segment->addr + segment->offset);
 }
 
+/*
+ * To code that is not known: a function, if SP is where it is when one is called. But that
+ * proves nothing where the code could be of the same function, too.
+ */
+static int leave(struct ut_follow *f, const struct state *s, __u32 function, bool is_proof)
+{
+	if (!state_is_entry(s))
+		return 0;
+	return returned(f, function, &(struct ending) {
+		.clobbers = state_clobbers(s) | SCRATCH, .is_proof = is_proof,
+	});
+}
+
 /* A jump, or @falls: a path that comes to where a function starts */
 static int jump_to(struct ut_follow *f, __u64 pc, __u64 target, const struct state *s,
 		   __u32 function, bool falls)
@@ -519,6 +541,8 @@ static int jump_to(struct ut_follow *f, __u64 pc, __u64 target, const struct sta
 	struct function *root;
 	int err;
 
+	if (!is_followed(f, target))
+		return leave(f, s, function, true);
 	/* Behind a call that does not return */
 	if (falls && callee == NONE && !state_is_entry(s) && is_boundary(f, target))
 		return 0;
@@ -537,19 +561,6 @@ static int jump_to(struct ut_follow *f, __u64 pc, __u64 target, const struct sta
 	if (!root->returns)
 		return 0;
 	return also_returned(f, function, s, &root->ending);
-}
-
-/*
- * To code that is not known: a function, if SP is where it is when one is called. But that
- * proves nothing where the code could be of the same function, too.
- */
-static int leave(struct ut_follow *f, const struct state *s, __u32 function, bool is_proof)
-{
-	if (!state_is_entry(s))
-		return 0;
-	return returned(f, function, &(struct ending) {
-		.clobbers = state_clobbers(s) | SCRATCH, .is_proof = is_proof,
-	});
 }
 
 /* Where code that belongs to a jump can be: between functions that are certain */
@@ -703,7 +714,8 @@ static int add_label(struct ut_follow *f, __u64 addr, __u32 function)
 	__u32 i;
 	int err;
 
-	if (!code_at(f, addr, &len, &index) || map_get(&f->label_at, addr) != NONE)
+	if (!code_at(f, addr, &len, &index) || !is_followed(f, addr) ||
+	    map_get(&f->label_at, addr) != NONE)
 		return 0;
 	i = map_get(&f->function_at, addr);
 	if (i != NONE && (function_nr(f, i)->certain || function_nr(f, i)->called))
@@ -768,6 +780,10 @@ static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 	}
 	if (target == next) {
 		state_push(s, pc);
+		return 0;
+	}
+	if (!is_followed(f, target)) {
+		state_after_call(s, SCRATCH, 0);
 		return 0;
 	}
 	err = function_at(f, target, false, &callee);
@@ -950,6 +966,21 @@ static int run(struct ut_follow *f)
 		err = run_block(f, number);
 	}
 	return err;
+}
+
+/**
+ * ut_follow_limit - Follow only code at some addresses
+ * @f:		Rules so far
+ * @start:	Address of the first byte
+ * @end:	Of the byte behind the last
+ *
+ * Functions elsewhere return, and do what the ABI says. Without limits, all code of the
+ * file is followed.
+ */
+void ut_follow_limit(struct ut_follow *f, __u64 start, __u64 end)
+{
+	f->start = start;
+	f->end = end;
 }
 
 /**
@@ -1169,6 +1200,7 @@ int ut_follow_new(struct ut_elf *elf, struct ut_follow **follow)
 		goto err;
 	f->elf = elf;
 	f->work = &elf->follow_work;
+	f->end = ~0ULL;
 	for (i = 0; i < elf->nr_code; i++) {
 		const struct ut_segment *segment = &elf->code[i];
 

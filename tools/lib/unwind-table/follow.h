@@ -24,6 +24,7 @@ bool ut_follow_is_final(struct ut_follow *follow);
 void ut_follow_free(struct ut_follow *follow);
 int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 start,
 		    __u64 end);
+void ut_follow_limit(struct ut_follow *follow, __u64 start, __u64 end);
 int ut_follow_declare(struct ut_follow *follow, __u64 addr);
 int ut_follow_from(struct ut_follow *follow, __u64 addr, enum ut_follow_start how);
 

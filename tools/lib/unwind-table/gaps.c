@@ -76,7 +76,7 @@ static int add_stretch(struct ut_elf *elf, const struct ut_gap *gap, __u64 start
 }
 
 /* More code than any file has whose functions have no CFI and do not keep a frame pointer */
-#define MAX_FOLLOWED	(64 * 1024 * 1024ULL)
+#define MAX_FOLLOWED	(32 * 1024 * 1024ULL)
 
 static int follow_from(struct ut_elf *elf, const struct ut_segment *segment, __u64 start,
 		       __u64 end, enum ut_start kind, bool aligned)
@@ -126,12 +126,24 @@ int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 
 		{ UT_START_JUMP, true },
 	};
 	unsigned int i, pass;
+	__u64 at;
 	int err;
 
 	for (pass = 0; pass < UT_FOLLOW_PASSES; pass++) {
 		err = ut_starts_find(elf);
 		if (!err && !elf->follow)
 			err = ut_follow_new(elf, &elf->follow);
+		if (!err && !elf->no_cfi)
+			ut_follow_limit(elf->follow, start - segment->offset + segment->addr,
+					end - segment->offset + segment->addr);
+		/* Code that runs into a function ends there, whichever is followed first. */
+		for (at = start; !err; at++) {
+			at = ut_starts_find_next(elf, segment, UT_START_SYMBOL, at, end);
+			if (at == end)
+				break;
+			err = ut_follow_declare(elf->follow,
+						at - segment->offset + segment->addr);
+		}
 		for (i = 0; i < ARRAY_SIZE(order) && !err; i++)
 			err = follow_from(elf, segment, start, end, order[i].kind,
 					  order[i].aligned);

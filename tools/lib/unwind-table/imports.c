@@ -19,7 +19,8 @@ static const char * const noreturn_names[] = {
 	"__libc_start_main", "__errno_fail", "obstack_alloc_failed_handler",
 	"g_assertion_message", "g_assertion_message_expr", "g_abort", "xalloc_die", "xexit",
 	"__clang_call_terminate", "_ZSt10unexpectedv",
-	/* Of perl and ruby, for their modules */
+	/* Of perl, ruby and gcc, for their modules */
+	"_Z11fancy_abortPKciS0_",
 	"Perl_croak", "Perl_croak_nocontext", "Perl_croak_no_modify", "Perl_croak_sv",
 	"Perl_croak_xs_usage", "rb_raise", "rb_exc_raise", "rb_memerror", "rb_out_of_int",
 	"rb_sys_fail", "rb_sys_fail_str", "rb_unexpected_type", "rb_error_arity",

@@ -48,7 +48,7 @@ struct ut_source {
 	__u64		len;
 	__u64		start;		/* of the headers */
 	int		fd;
-	int		pagemap;	/* if @fd is the memory of a process, else 0 */
+	bool		sparse;		/* holes of @fd are not known, rather than zeros */
 	__u64		stored;		/* bytes that are not holes, 0: not known */
 	bool		loaded;
 	bool		relocated;	/* the loader has changed addresses in it */
@@ -107,8 +107,8 @@ enum ut_start {
 	UT_START_CALL,		/* the target of what looks like a call */
 	UT_START_POINTER,	/* of an address that the loader relocates */
 	UT_START_SYMBOL,	/* of a symbol for a function */
-	UT_START_ADDRESS,	/* of an address that looks as if an instruction computed it */
-	UT_START_JUMP,		/* of what looks like a jump from afar, as from code with CFI */
+	UT_START_ADDRESS,	/* of what looks like the computation of an address */
+	UT_START_JUMP,		/* of what looks like a jump from afar */
 	UT_NR_STARTS
 };
 
@@ -156,7 +156,7 @@ struct ut_elf {
 	struct map		*endless;	/* functions that seem not to return */
 	struct ut_work		follow_work;
 	bool			no_follow;
-	bool			no_cfi;		/* compared with what CFI says: as if there were none */
+	bool			no_cfi;		/* as if there were none: it is the judge */
 	struct unwind_table_stats *stats;
 	struct ut_section	eh_frame;
 	struct ut_section	debug_frame;
@@ -469,6 +469,15 @@ struct ut_gap {
 int ut_gap_add(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *rows);
 
 int ut_make(const struct ut_source *src, struct unwind_table **table);
+
+/* MFD_CLOEXEC | MFD_NOEXEC_SEAL, which older C libraries do not know */
+#define UT_MEMFD_FLAGS	0x9
+
+/*
+ * Copy what a process has mapped of a file to memory, which becomes @src->fd. To be closed if this
+ * returns 0.
+ */
+int ut_copy_process(int pid, __u64 address, struct ut_source *src);
 
 struct unwind_table {
 	void				*data;

@@ -4,28 +4,32 @@
  *
  * A malicious file system can block any process that opens or reads a file on it, or
  * only asks for its size; and a process whose memory is on such a file system can
- * block any process that looks at its mappings. Only a fatal signal ends such a wait.
- * A file that is truncated while it is mapped even kills its reader. None of this may
- * happen to the service, nor to perf. So a child does the reading, with an alarm set;
- * if it dies, the next question starts another one. It leaves its results in memory
- * that both share. Tables do not have to be sent: the child has the same open device.
+ * block any process that looks at its mappings. Only a fatal signal ends such a wait, and
+ * not even that if the file system has read the request. None of this may
+ * happen to the service. So a child does the reading, with an alarm set;
+ * if it dies, or does not, the next question starts another one. It leaves its results in
+ * memory that both share, and has nothing that would matter if it stayed for ever: neither the
+ * device nor a table. The keeper makes and attaches tables, of bytes that it gets. A file is
+ * attached where the reader has mapped it, so it does not matter what a process does meanwhile.
  *
- * The child is hidden from wait() and SIGCHLD, which perf uses for programs
- * that it starts.
+ * The reader passes no descriptor on that is open for reading: to close it may take for ever, too.
+ * So it is the reader that starts the parser, a process for each file.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -34,24 +38,60 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
 #include <linux/fs.h>
-#include <linux/openat2.h>
-#include <linux/unwind_table.h>
+#include <linux/seccomp.h>
 
+#include "fingerprint.h"
+#include "internal.h"
 #include "keeper-reader.h"
 #include "reader-paths.h"
-#include "unwind-table.h"
+#include "unwind-keeper.h"
 
-/* How the reader ends when the file that it reads was cut off */
-#define EXIT_CUT_OFF	3
-/* Where the reader has them */
+/* Where the reader has it */
 #define SOCKET		3
-#define DEVICE		4
-/* A file that changes while it is read is read this many times. */
-#define READ_ATTEMPTS	2
+/* ... and the parser what it has */
+#define PARSER_IN	0
+#define PARSER_OUT	1
+/* Who owns nothing */
+#define NOBODY		65534
 
-/* In the reader: itself */
-static int own_pidfd;
+/* Of a filter of system calls */
+#define LOAD(field)	((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, \
+					offsetof(struct seccomp_data, field)))
+#define RETURN(what)	((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, what))
+/* The next one is for this value, or for any other */
+#define IF(value)	((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1))
+#define IF_NOT(value)	((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0))
+/* A reader that ends does so within this time, or waits for something. */
+#define END_MS		1000
+
+/*
+ * What the reader needs: mappings of processes and their memory, files by their mappings, all
+ * files; and where root has started it by hand, to make parsers nobody's
+ */
+#define OPENER_CAPABILITIES						\
+	(1ull << CAP_SYS_PTRACE | 1ull << CAP_CHECKPOINT_RESTORE |	\
+	 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_SETUID | 1ull << CAP_SETGID)
+
+/*
+ * In the reader: the file that was asked for last, from READER_HOLD to READER_CHECK. @found is
+ * not open for reading; @fd is, or -1 if that is not allowed.
+ */
+static struct {
+	int found;
+	int fd;
+	void *here;
+	struct file_id id;
+	/* What the parser reads: @fd, which may be a copy of the memory of a process */
+	struct ut_source src;
+} opened = { .found = -1, .fd = -1 };
+
+/* ... and what goes with the answer */
+static int passed[READER_MAX_PASSED];
+static int nr_passed;
 
 /* ------------------------------------------------------------------------ */
 /* Mappings								      */
@@ -68,6 +108,22 @@ static int open_process(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return proc < 0 ? -ESRCH : proc;
+}
+
+struct process process_of(pid_t pid)
+{
+	struct process process = { .pid = pid };
+	struct stat st;
+	int pidfd;
+
+	/* Inodes of pidfds are not used again until the next boot. */
+	pidfd = syscall(SYS_pidfd_open, pid, 0);
+	if (pidfd < 0)
+		return process;
+	if (!fstat(pidfd, &st))
+		process.identity = st.st_ino;
+	close(pidfd);
+	return process;
 }
 
 static int open_maps(int proc)
@@ -103,6 +159,7 @@ static void set_id(struct file_id *id, const struct stat *st)
 	memset(id, 0, sizeof(*id));
 	id->dev = st->st_dev;
 	id->ino = st->st_ino;
+	id->uid = st->st_uid;
 	id->size = st->st_size;
 	id->mtime_sec = st->st_mtim.tv_sec;
 	id->mtime_nsec = st->st_mtim.tv_nsec;
@@ -110,9 +167,22 @@ static void set_id(struct file_id *id, const struct stat *st)
 	id->ctime_nsec = st->st_ctim.tv_nsec;
 }
 
-static bool same_id(const struct file_id *a, const struct file_id *b)
+#ifndef AT_HANDLE_FID
+#define AT_HANDLE_FID	0x200
+#endif
+
+/* To be compared, not to be opened, so all file systems have one. */
+static __u64 get_handle(int fd)
 {
-	return a->dev == b->dev && a->ino == b->ino && same_content(a, b);
+	union {
+		struct file_handle handle;
+		char bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+	} all = { .handle.handle_bytes = MAX_HANDLE_SZ };
+	int mount;
+
+	if (name_to_handle_at(fd, "", &all.handle, &mount, AT_EMPTY_PATH | AT_HANDLE_FID))
+		return 0;
+	return ut_hash(&all, sizeof(all.handle) + all.handle.handle_bytes);
 }
 
 /* Not opened yet: that may have effects where it is a device, and wait. */
@@ -125,19 +195,8 @@ static int get_id(int fd, struct file_id *id)
 	if (!S_ISREG(st.st_mode))
 		return -ENOEXEC;
 	set_id(id, &st);
+	id->handle = get_handle(fd);
 	return 0;
-}
-
-/* A path that the kernel made has no links. If it has now, it is another file. */
-static int open_path(int dir, const char *path)
-{
-	struct open_how how = {
-		.flags		= O_PATH | O_CLOEXEC,
-		.resolve	= RESOLVE_NO_SYMLINKS,
-	};
-	int fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
-
-	return fd < 0 ? -errno : fd;
 }
 
 /*
@@ -150,19 +209,18 @@ static int open_by_name(int proc, int maps, __u64 address, int way)
 	char name[4096] = "";
 	int root, fd;
 
+	/* A path that the kernel made has no links. If it has now, it is another file. */
 	if (query(maps, address, 0, &found, name, sizeof(name)))
 		return -ENOENT;
 	name[sizeof(name) - 1] = '\0';
 	if (name[0] != '/')
 		return -ENOENT;
-	if (way)
-		return open_path(AT_FDCWD, name);
-
-	root = openat(proc, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	root = openat(proc, way ? "/" : "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return -errno;
-	fd = open_path(root, name + strspn(name, "/"));
-	close(root);
+	fd = reader_walk(root, name, NULL);
+	if (fd != root)
+		close(root);
 	return fd;
 }
 
@@ -210,6 +268,9 @@ static bool avoided(const struct reader_page *page, __u64 dev)
 {
 	unsigned int i;
 
+	/* Others pay for their time themselves. */
+	if (page->pid && !owner_is_root(&page->mapper))
+		return false;
 	for (i = 0; i < page->nr_avoided; i++)
 		if (page->avoided[i].dev == dev)
 			return true;
@@ -312,123 +373,6 @@ static __u64 cpu_ns(void)
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
-/* @id is that of @fd, which need not be open for reading. -1: it is the vDSO. */
-static int attach(__u32 table, int pidfd, __u64 address, int fd,
-		  const struct file_id *id)
-{
-	struct unwind_table_attach arg = {
-		.size		= sizeof(arg),
-		.table		= table,
-		.pidfd		= pidfd,
-		.address	= address,
-	};
-	struct file_id now;
-	int error;
-
-	if (fd >= 0) {
-		arg.flags	= UNWIND_TABLE_ATTACH_FD;
-		arg.file	= fd;
-		arg.file_size	= id->size;
-		arg.mtime_sec	= id->mtime_sec;
-		arg.mtime_nsec	= id->mtime_nsec;
-	}
-	if (ioctl(DEVICE, UNWIND_TABLE_ATTACH, &arg))
-		return -errno;
-	if (fd < 0)
-		return 0;
-	/* From now on the kernel goes by size and time. Until now, they may have lied. */
-	error = get_id(fd, &now);
-	return error ?: same_id(id, &now) ? 0 : -ESTALE;
-}
-
-/*
- * Attach to the file that was opened and read, whatever the process has mapped
- * there by now: for that, it is mapped here.
- */
-static int attach_here(__u32 table, int fd, const struct file_id *id)
-{
-	void *here;
-	int error;
-
-	here = mmap(NULL, 1, PROT_EXEC, MAP_PRIVATE, fd, 0);
-	if (here == MAP_FAILED)
-		return -errno;
-	error = attach(table, own_pidfd, (unsigned long)here, fd, id);
-	munmap(here, 1);
-	return error;
-}
-
-/*
- * Does the file have a table of ours? If so, the kernel refuses another one.
- * The one that is tried covers nothing, and is dropped at once.
- */
-static int probe(int fd, const struct file_id *id)
-{
-	struct {
-		struct unwind_table_header header;
-		struct unwind_table_run run;
-		__u32 blocks[2];
-		struct unwind_table_row row;
-		struct unwind_table_rule rule;
-	} empty = {
-		.header = {
-			.magic		= UNWIND_TABLE_MAGIC,
-			.version	= UNWIND_TABLE_VERSION,
-			.machine	= EM_X86_64,
-			.word_size	= sizeof(__u64),
-			.nr_runs	= 1,
-			.nr_pages	= 1,
-			.nr_rows	= 1,
-			.nr_rules	= 1,
-			.block_shift	= UNWIND_TABLE_MAX_BLOCK_SHIFT,
-		},
-		.run.nr_pages = 1,
-	};
-	struct unwind_table_make arg = {
-		.size	= sizeof(arg),
-		.data	= (unsigned long)&empty,
-		.len	= sizeof(empty),
-	};
-	int table, error;
-
-	table = ioctl(DEVICE, UNWIND_TABLE_MAKE, &arg);
-	if (table < 0)
-		return 0;
-	error = attach_here(table, fd, id);
-	ioctl(DEVICE, UNWIND_TABLE_DROP, table);
-	return error == -EEXIST ? error : 0;
-}
-
-static int hand_over(struct reader_page *page, struct unwind_table *table)
-{
-	struct unwind_table_make arg = { .size = sizeof(arg) };
-	const void *data;
-	size_t len;
-	int number;
-
-	data = unwind_table_data(table, &len);
-	page->bytes = len;
-	page->rows = unwind_table_stats(table)->rows;
-	page->step = READER_ROOM;
-	if (len > page->room)
-		return -ENOSPC;
-
-	page->step = READER_HAND_OVER;
-	arg.data = (unsigned long)data;
-	arg.len = len;
-	number = ioctl(DEVICE, UNWIND_TABLE_MAKE, &arg);
-	return number < 0 ? -errno : number;
-}
-
-static int made(struct reader_page *page, int number, int error)
-{
-	if (error)
-		ioctl(DEVICE, UNWIND_TABLE_DROP, number);
-	else
-		page->new_table = number;
-	return error;
-}
-
 /* In seconds, where a file system keeps whole ones: FAT keeps every other one. */
 #define COARSE_SECONDS	2
 /* Else in nanoseconds: more than a tick of the clock, and than other file systems keep */
@@ -462,80 +406,223 @@ static int get_settled_id(int fd, struct file_id *id)
 	return -ETXTBSY;
 }
 
-/* From a file that is open. -ESTALE: it changed while it was read. */
-static int make_from_fd(struct reader_page *page, int fd, struct file_id *id)
+static void pass(int fd)
 {
-	struct unwind_table *table;
-	__u64 start = cpu_ns();
-	struct file_id after;
-	int error, number;
+	passed[nr_passed++] = fd;
+}
 
-	page->step = READER_READ;
-	error = get_settled_id(fd, id);
-	if (error)
-		return error;
-	error = unwind_table_from_fd(fd, &table);
-	page->build_ns += cpu_ns() - start;
-	if (error)
-		return error;
-	error = get_id(fd, &after);
-	if (!error && !same_id(id, &after))
-		error = -ESTALE;
-	if (error) {
-		unwind_table_free(table);
-		return error;
-	}
-
-	number = hand_over(page, table);
-	unwind_table_free(table);
-	if (number < 0)
-		return number;
-	page->step = READER_BIND;
-	return made(page, number, attach_here(number, fd, id));
+/* The answers are on their way, or there will be none. */
+static void close_opened(void)
+{
+	if (opened.here)
+		munmap(opened.here, 1);
+	if (opened.fd >= 0)
+		close(opened.fd);
+	if (opened.found >= 0)
+		close(opened.found);
+	opened.here = NULL;
+	opened.fd = -1;
+	opened.found = -1;
 }
 
 /*
- * From the memory of the process, for a file that we must not read. There is no other
- * way than to attach it by its address. The process could still have had another file
+ * A file that we must not read is read from the memory of the process, and attached by its
+ * address there. The process could still have had another file
  * there while this was read. That is of no use to it if it might as well write to the
  * file, and of others' files none is made.
  */
-static int make_from_process(struct reader_page *page, int proc, int fd,
-			     const struct mapping *mapping)
+static int open_memory(struct reader_page *page, int proc, const struct mapping *mapping)
 {
 	struct stat owner, process;
-	__u64 start = cpu_ns();
-	struct unwind_table *table;
-	int error, number, pidfd;
+	int pidfd, error;
 
 	page->step = READER_READ;
-	if (fstat(fd, &owner) || fstat(proc, &process) || owner.st_uid != process.st_uid)
+	if (fstat(opened.found, &owner) || fstat(proc, &process) ||
+	    owner.st_uid != process.st_uid)
 		return -EACCES;
+	error = ut_copy_process(page->pid, mapping->start, &opened.src);
+	if (error)
+		return error;
+	opened.fd = opened.src.fd;
 	pidfd = syscall(SYS_pidfd_open, page->pid, 0);
 	if (pidfd < 0)
 		return -errno;
-	error = unwind_table_from_process(page->pid, mapping->start, &table);
-	page->build_ns += cpu_ns() - start;
-	if (error)
-		goto out;
-
 	/* If it has not ended, the number was its own all the time. */
 	if (faccessat(proc, "maps", F_OK, 0)) {
-		unwind_table_free(table);
-		error = -ESRCH;
-		goto out;
+		close(pidfd);
+		return -ESRCH;
 	}
-	number = hand_over(page, table);
-	unwind_table_free(table);
-	if (number < 0) {
-		error = number;
-		goto out;
+	page->from_memory = true;
+	page->here = mapping->start;
+	opened.id = mapping->id;
+	pass(opened.found);
+	pass(pidfd);
+	return 0;
+}
+
+/* That a process has waited for a CPU; 0: this one */
+static __u64 delay_ns(pid_t pid)
+{
+	unsigned long long delay = 0;
+	char path[32];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid ?: getpid());
+	file = fopen(path, "re");
+	if (file && fscanf(file, "%*u %llu", &delay) != 1)
+		delay = 0;
+	if (file)
+		fclose(file);
+	return delay;
+}
+
+/*
+ * What a parser may do: read what it has, and write what it has made. It cannot end its alarm
+ * either.
+ */
+static void filter_calls(void)
+{
+	static const unsigned int calls[] = {
+		SYS_pread64, SYS_lseek, SYS_write, SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap,
+		SYS_madvise, SYS_exit_group,
+	};
+	struct sock_filter filter[2 * ARRAY_SIZE(calls) + 5], *to = filter;
+	struct sock_fprog program = { .filter = filter };
+	unsigned int i;
+
+	*to++ = LOAD(arch);
+	*to++ = IF_NOT(AUDIT_ARCH_X86_64);
+	*to++ = RETURN(SECCOMP_RET_KILL_PROCESS);
+	*to++ = LOAD(nr);
+	for (i = 0; i < ARRAY_SIZE(calls); i++) {
+		*to++ = IF(calls[i]);
+		*to++ = RETURN(SECCOMP_RET_ALLOW);
 	}
-	page->step = READER_BIND;
-	error = made(page, number,
-		     attach(number, pidfd, mapping->start, fd, &mapping->id));
-out:
-	close(pidfd);
+	*to++ = RETURN(SECCOMP_RET_ERRNO | EPERM);
+	program.len = to - filter;
+	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* The C library would give another number to all threads, and there is one. */
+static void be_nobody(void)
+{
+	if (!syscall(SYS_setgroups, 0, NULL) && !syscall(SYS_setresgid, NOBODY, NOBODY, NOBODY))
+		syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY);
+}
+
+/* What the file says can do no more than make its table wrong. */
+static void confine(int out)
+{
+	alarm(READER_SECONDS);
+	if (opened.here)
+		munmap(opened.here, 1);
+	dup2(opened.fd, PARSER_IN);
+	dup2(out, PARSER_OUT);
+	syscall(SYS_close_range, PARSER_OUT + 1, ~0U, 0);
+	be_nobody();
+	unwind_keeper_limit_capabilities(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	filter_calls();
+}
+
+/* Without a table, only its fingerprint is of interest; with one it follows that. */
+static void be_parser(struct reader_page *page, int out, bool with_table)
+{
+	struct unwind_table *table = NULL;
+	struct ut_source src = opened.src;
+	const char *data = NULL;
+	size_t len = 0, done;
+	__u64 print;
+	ssize_t n;
+	int error;
+
+	munmap(page, sizeof(*page));
+	confine(out);
+	src.fd = PARSER_IN;
+	error = with_table ? ut_make(&src, &table) : 0;
+	error = error ?: ut_fingerprint(&src, &print);
+	if (error)
+		_exit(-error);
+	if (with_table)
+		data = unwind_table_data(table, &len);
+	for (done = 0; done < len; done += n) {
+		n = write(PARSER_OUT, data + done, len - done);
+		if (n <= 0)
+			_exit(ENOMEM);
+	}
+	_exit(write(PARSER_OUT, &print, sizeof(print)) == sizeof(print) ? 0 : ENOMEM);
+}
+
+static __u64 rusage_ns(const struct rusage *usage)
+{
+	return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000000ull +
+	       (usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000ull;
+}
+
+/* What it says goes if it makes sense. */
+static int parser_error(int status)
+{
+	if (!WIFEXITED(status))
+		return -EPIPE;
+	switch (WEXITSTATUS(status)) {
+	case 0:
+	case ENODATA:
+	case ENOEXEC:
+	case ENOMEM:
+	case EFBIG:
+	case E2BIG:
+		return -WEXITSTATUS(status);
+	default:
+		return -EPIPE;
+	}
+}
+
+/* Have a parser look at what is open, and write. -EPIPE: it crashed. */
+static int run_parser(struct reader_page *page, bool with_table)
+{
+	struct rusage usage;
+	int out, status;
+	siginfo_t info;
+	pid_t pid;
+
+	page->step = READER_READ;
+	if (opened.found < 0)
+		return -EBADF;
+	out = memfd_create("unwind-table", UT_MEMFD_FLAGS);
+	if (out < 0)
+		return -errno;
+	pass(out);
+	pid = fork();
+	if (!pid)
+		be_parser(page, out, with_table);
+	if (pid < 0)
+		return -errno;
+	/* What it has waited for is known as long as it is not gone altogether. */
+	while (waitid(P_PID, pid, &info, WEXITED | WNOWAIT) && errno == EINTR)
+		;
+	page->delay_ns = delay_ns(pid);
+	while (wait4(pid, &status, 0, &usage) < 0)
+		if (errno != EINTR)
+			return -errno;
+	page->build_ns = rusage_ns(&usage);
+	return parser_error(status);
+}
+
+/*
+ * From now on the kernel goes by size and time of the file. Until now, they may have lied:
+ * is it as it was before it was read?
+ */
+static int check_opened(void)
+{
+	struct file_id now = { };
+	int error;
+
+	if (opened.found < 0)
+		return -EBADF;
+	error = get_id(opened.found, &now);
+	if (!error && !same_id(&opened.id, &now))
+		error = -ESTALE;
+	close_opened();
 	return error;
 }
 
@@ -591,10 +678,13 @@ static int find_path(struct reader_page *page, mode_t type)
 		mapping->dev = st.st_dev;
 		mapping->error = -ETIMEDOUT;
 		set_id(&mapping->id, &st);
+		mapping->id.handle = get_handle(fd);
 		page->nr_mappings = 1;
 		set_name(page, fd);
 		if (avoided(page, mapping->dev))
 			error = -ETIMEDOUT;
+		else if (is_excluded(&page->exclude, EXCLUDE_PATH, page->name))
+			error = -ENOENT;
 	}
 	if (error) {
 		close(fd);
@@ -603,17 +693,16 @@ static int find_path(struct reader_page *page, mode_t type)
 	return fd;
 }
 
-static int open_program(struct reader_page *page, struct mapping **mapping)
+static int open_program(struct reader_page *page, struct mapping **mapping, int *found)
 {
-	int found, fd, error;
+	int fd, error;
 
 	page->step = READER_OPEN;
-	found = find_path(page, S_IFREG);
-	if (found < 0)
-		return found;
+	*found = find_path(page, S_IFREG);
+	if (*found < 0)
+		return *found;
 	*mapping = &page->mappings[0];
-	fd = reopen(found);
-	close(found);
+	fd = reopen(*found);
 	if (fd < 0)
 		return fd;
 	error = reader_check_program(fd) ?: identify(fd, *mapping);
@@ -627,9 +716,11 @@ static int open_program(struct reader_page *page, struct mapping **mapping)
 static int look_at_path(struct reader_page *page)
 {
 	struct mapping *mapping;
-	int fd;
+	int fd, found;
 
-	fd = open_program(page, &mapping);
+	fd = open_program(page, &mapping, &found);
+	if (found >= 0)
+		close(found);
 	if (fd < 0)
 		return fd;
 	close(fd);
@@ -650,18 +741,15 @@ static int see_directory(struct reader_page *page)
 	return error;
 }
 
-/*
- * The file of the mapping that was asked about, or that of the path. @found: not for
- * reading, if that cannot be had
- */
+/* The file of the mapping that was asked about, or that of the path; @found in any case */
 static int open_file(struct reader_page *page, int proc, int maps,
 		     struct mapping **mapping, int *found)
 {
-	int fd, error;
+	int error;
 
 	*found = -1;
 	if (!page->pid)
-		return open_program(page, mapping);
+		return open_program(page, mapping, found);
 	error = next_mapping(page, maps, page->address, mapping);
 	if (error)
 		return error;
@@ -674,94 +762,44 @@ static int open_file(struct reader_page *page, int proc, int maps,
 	if (*found < 0)
 		return *found;
 	set_name(page, *found);
-	fd = reopen(*found);
-	if (fd == -EACCES || fd == -EPERM)
-		return fd;
-	close(*found);
-	*found = -1;
-	return fd;
+	return is_excluded(&page->exclude, EXCLUDE_PATH, page->name) ? -ENODATA :
+								       reopen(*found);
 }
 
-static int make_table(struct reader_page *page, int proc, int maps)
+static __u64 stored_bytes(int fd)
 {
-	int fd, found, i, error = 0;
-	struct mapping *mapping;
+	struct stat st;
 
-	fd = open_file(page, proc, maps, &mapping, &found);
-	if (found >= 0) {
-		error = make_from_process(page, proc, found, mapping);
-		close(found);
-		return error;
-	}
-	if (fd < 0)
-		return fd;
-
-	if (page->probe)
-		error = probe(fd, &mapping->id);
-	for (i = 0; !error && i < READ_ATTEMPTS; i++) {
-		error = make_from_fd(page, fd, &mapping->id);
-		if (error == -ESTALE && i + 1 < READ_ATTEMPTS)
-			error = 0;
-		else
-			break;
-	}
-	close(fd);
-	return error;
+	return fstat(fd, &st) ? 0 : st.st_blocks * 512ULL;
 }
 
-static int attach_again(struct reader_page *page, int proc, int maps)
+static int open_for_table(struct reader_page *page, int proc, int maps)
 {
 	struct mapping *mapping;
-	int fd, found, error;
+	int error;
 
-	fd = open_file(page, proc, maps, &mapping, &found);
-	if (found >= 0)
-		close(found);
-	if (fd < 0)
-		return fd;
-	page->step = READER_BIND;
-	error = same_id(&mapping->id, &page->id) ?
-		attach_here(page->table, fd, &page->id) : -ESTALE;
-	close(fd);
-	return error;
-}
-
-/*
- * The vDSO of this process: it is the same in all of them, and here there is no
- * question who wrote it.
- */
-static int make_vdso(struct reader_page *page)
-{
-	struct procmap_query found;
-	struct unwind_table *table;
-	__u64 start = cpu_ns();
-	unsigned long address;
-	int maps, error, number;
-
-	snprintf(page->name, sizeof(page->name), "[vdso]");
-	address = getauxval(AT_SYSINFO_EHDR);
-	if (!address)
-		return -ENODATA;
-	maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	if (maps < 0)
-		return -errno;
-	error = query(maps, address, 0, &found, NULL, 0);
-	close(maps);
-	if (error)
-		return error;
-
+	opened.fd = open_file(page, proc, maps, &mapping, &opened.found);
+	if (page->pid && opened.found >= 0 && (opened.fd == -EACCES || opened.fd == -EPERM))
+		return open_memory(page, proc, mapping);
+	if (opened.fd < 0)
+		return opened.fd;
 	page->step = READER_READ;
-	error = unwind_table_from_memory((const void *)address,
-					 found.vma_end - address, &table);
-	page->build_ns += cpu_ns() - start;
+	error = get_settled_id(opened.fd, &mapping->id);
 	if (error)
 		return error;
-	number = hand_over(page, table);
-	unwind_table_free(table);
-	if (number < 0)
-		return number;
 	page->step = READER_BIND;
-	return made(page, number, attach(number, own_pidfd, address, -1, NULL));
+	opened.here = mmap(NULL, 1, PROT_EXEC, MAP_PRIVATE, opened.fd, 0);
+	if (opened.here == MAP_FAILED) {
+		opened.here = NULL;
+		return -errno;
+	}
+	opened.id = mapping->id;
+	opened.src = (struct ut_source){
+		.fd = opened.fd, .len = mapping->id.size, .stored = stored_bytes(opened.fd)
+	};
+	page->here = (unsigned long)opened.here;
+	pass(opened.found);
+	return 0;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -775,10 +813,8 @@ static int answer_about_path(struct reader_page *page)
 		return see_directory(page);
 	case READER_LOOK:
 		return look_at_path(page);
-	case READER_MAKE:
-		return make_table(page, -1, -1);
-	case READER_ATTACH:
-		return attach_again(page, -1, -1);
+	case READER_HOLD:
+		return open_for_table(page, -1, -1);
 	default:
 		return -EINVAL;
 	}
@@ -788,36 +824,31 @@ static int answer(struct reader_page *page)
 {
 	int proc, maps, error;
 
-	if (page->question == READER_VDSO)
-		return make_vdso(page);
+	if (page->question == READER_MAKE)
+		return run_parser(page, true);
+	if (page->question == READER_PRINT)
+		return run_parser(page, false);
+	if (page->question == READER_CHECK)
+		return check_opened();
+	close_opened();
 	if (!page->pid)
 		return answer_about_path(page);
 
 	proc = open_process(page->pid);
 	if (proc < 0)
 		return proc;
+	owner_read(proc, &page->mapper);
 	if (page->question == READER_LIST || page->question == READER_LOOK) {
 		error = list_mappings(page, proc,
 				      page->question == READER_LOOK);
 	} else {
 		maps = open_maps(proc);
-		if (maps < 0)
-			error = maps;
-		else if (page->question == READER_MAKE)
-			error = make_table(page, proc, maps);
-		else
-			error = attach_again(page, proc, maps);
+		error = maps < 0 ? maps : open_for_table(page, proc, maps);
 		if (maps >= 0)
 			close(maps);
 	}
 	close(proc);
 	return error;
-}
-
-static void on_bus_error(int signal)
-{
-	(void)signal;
-	_exit(EXIT_CUT_OFF);
 }
 
 /* A fork has the handlers and the mask of whoever made it. */
@@ -835,21 +866,16 @@ static void set_signals(void)
 	sigaction(SIGQUIT, &action, NULL);
 	sigaction(SIGHUP, &action, NULL);
 	sigaction(SIGTSTP, &action, NULL);
-	action.sa_handler = on_bus_error;
-	sigaction(SIGBUS, &action, NULL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* What others have open must not stay open because of us. */
-static void set_descriptors(int sock, int device)
+static void set_descriptors(int sock)
 {
 	int null, i;
 
-	sock = fcntl(sock, F_DUPFD, DEVICE + 1);
-	device = fcntl(device, F_DUPFD, DEVICE + 1);
-	if (sock < 0 || device < 0 || dup2(sock, SOCKET) < 0 ||
-	    dup2(device, DEVICE) < 0)
+	if (dup2(sock, SOCKET) < 0)
 		_exit(1);
 	null = open("/dev/null", O_RDWR);
 	for (i = 0; i <= STDERR_FILENO; i++)
@@ -857,20 +883,57 @@ static void set_descriptors(int sock, int device)
 			close(i);
 		else
 			dup2(null, i);
-	syscall(SYS_close_range, DEVICE + 1, ~0U, 0);
+	syscall(SYS_close_range, SOCKET + 1, ~0U, 0);
 }
 
-static void be_reader(struct reader_page *page, int sock, int device)
+static bool send_answer(void)
+{
+	union {
+		char space[CMSG_SPACE(sizeof(passed))];
+		struct cmsghdr align;
+	} control = { };
+	struct iovec iov = { .iov_base = "", .iov_len = 1 };
+	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *cmsg;
+	bool sent;
+	int i;
+
+	if (nr_passed) {
+		message.msg_control = control.space;
+		message.msg_controllen = CMSG_SPACE(nr_passed * sizeof(int));
+		cmsg = CMSG_FIRSTHDR(&message);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(nr_passed * sizeof(int));
+		memcpy(CMSG_DATA(cmsg), passed, nr_passed * sizeof(int));
+	}
+	sent = sendmsg(SOCKET, &message, MSG_NOSIGNAL) == 1;
+	for (i = 0; i < nr_passed; i++)
+		if (passed[i] != opened.found)
+			close(passed[i]);
+	nr_passed = 0;
+	return sent;
+}
+
+static __u64 monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+static void be_reader(struct reader_page *page, int sock)
 {
 	ssize_t len;
-	__u64 start;
+	__u64 start, begin, delay;
 	char byte;
 	int fd;
 
 	/* Before anything that could wait */
 	set_signals();
 	alarm(READER_SECONDS);
-	set_descriptors(sock, device);
+	set_descriptors(sock);
 
 	/* If memory runs out, a file without a table is the least harm. */
 	fd = open("/proc/self/oom_score_adj", O_WRONLY);
@@ -878,7 +941,9 @@ static void be_reader(struct reader_page *page, int sock, int device)
 		len = write(fd, "1000", 4);
 		close(fd);
 	}
-	own_pidfd = syscall(SYS_pidfd_open, getpid(), 0);
+	unwind_keeper_limit_capabilities(OPENER_CAPABILITIES, OPENER_CAPABILITIES);
+	/* The keeper attaches tables to what is mapped here. */
+	prctl(PR_SET_DUMPABLE, 1);
 
 	for (;;) {
 		alarm(0);
@@ -889,15 +954,70 @@ static void be_reader(struct reader_page *page, int sock, int device)
 			_exit(0);
 		alarm(READER_SECONDS);
 		start = cpu_ns();
+		begin = monotonic_ns();
+		delay = delay_ns(0);
 		page->error = answer(page);
-		page->cpu_ns = cpu_ns() - start;
-		if (send(SOCKET, &byte, 1, MSG_NOSIGNAL) != 1)
+		if (page->error && page->question == READER_HOLD)
+			close_opened();
+		page->cpu_ns = cpu_ns() - start + page->build_ns;
+		page->busy_ns = monotonic_ns() - begin - (delay_ns(0) - delay) - page->delay_ns;
+		if (!send_answer())
 			_exit(0);
 	}
 }
 
 /* ------------------------------------------------------------------------ */
 /* Who asks								      */
+
+int unwind_keeper_limit_capabilities(uint64_t permitted, uint64_t effective)
+{
+	struct __user_cap_header_struct header = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[2];
+	int i;
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (syscall(SYS_capget, &header, data))
+		return -errno;
+	for (i = 0; i < 2; i++) {
+		data[i].permitted &= permitted >> (32 * i);
+		data[i].effective = data[i].permitted & (effective >> (32 * i));
+		data[i].inheritable = 0;
+	}
+	return syscall(SYS_capset, &header, data) ? -errno : 0;
+}
+
+/* Those that were given up have ended, perhaps. */
+static void reap(struct reader *reader)
+{
+	int i;
+
+	for (i = 0; i < READER_MAX_ABANDONED; i++)
+		if (reader->abandoned[i] && waitpid(reader->abandoned[i], NULL, WNOHANG))
+			reader->abandoned[i] = 0;
+}
+
+/* If there are too many, the first one will not be known any more. */
+static void abandon(struct reader *reader, pid_t pid)
+{
+	int i;
+
+	reap(reader);
+	for (i = 0; i < READER_MAX_ABANDONED - 1 && reader->abandoned[i]; i++)
+		;
+	reader->abandoned[i] = pid;
+}
+
+bool reader_is_own(const struct reader *reader, pid_t pid)
+{
+	int i;
+
+	for (i = 0; i < READER_MAX_ABANDONED; i++)
+		if (pid == reader->abandoned[i])
+			return true;
+	return pid == reader->pid;
+}
 
 static int start(struct reader *reader)
 {
@@ -906,19 +1026,14 @@ static int start(struct reader *reader)
 	int sockets[2], error;
 	pid_t pid;
 
+	reap(reader);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets))
 		return -errno;
 	setsockopt(sockets[0], SOL_SOCKET, SO_RCVTIMEO, &timeout,
 		   sizeof(timeout));
-
-	/*
-	 * Like fork(), but without a signal when it ends, and wait() does not see
-	 * it. With threads around, a lock of malloc() may be held in the copy for
-	 * ever; the alarm ends that, too.
-	 */
-	pid = syscall(SYS_clone, 0UL, NULL, NULL, NULL, 0UL);
+	pid = fork();
 	if (!pid)
-		be_reader(reader->page, sockets[1], reader->device);
+		be_reader(reader->page, sockets[1]);
 	error = -errno;
 	close(sockets[1]);
 	if (pid < 0) {
@@ -927,29 +1042,63 @@ static int start(struct reader *reader)
 	}
 	reader->pid = pid;
 	reader->socket = sockets[0];
+	reader->pidfd = syscall(SYS_pidfd_open, pid, 0);
 	return 0;
 }
 
-/* The reader has ended, or is to end. Returns its wait status, or -1. */
-static int stop(struct reader *reader, bool wait)
+static void drop(int *fd)
 {
-	pid_t pid = reader->pid;
-	int status = -1;
-
-	reader->pid = 0;
-	close(reader->socket);
-	if (!wait)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, __WCLONE | (wait ? 0 : WNOHANG)) < 0)
-		if (errno != EINTR)
-			return -1;
-	return status;
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
 }
 
-int reader_open(struct reader *reader, int device)
+static void drop_passed(struct reader *reader)
 {
+	drop(&reader->file);
+	drop(&reader->process);
+	drop(&reader->table);
+}
+
+void reader_drop_table(struct reader *reader)
+{
+	drop(&reader->table);
+}
+
+/*
+ * It has ended, or is to end, which may take for ever. Why there was no answer: it took too long,
+ * or the reader died.
+ */
+static int stop(struct reader *reader)
+{
+	struct pollfd ended = { .fd = reader->pidfd, .events = POLLIN };
+	pid_t pid = reader->pid;
+	int status = 0, error;
+
+	poll(&ended, 1, END_MS);
+	if (waitpid(pid, &status, WNOHANG) != pid) {
+		kill(pid, SIGKILL);
+		abandon(reader, pid);
+		error = -ETIMEDOUT;
+	} else {
+		error = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? -ETIMEDOUT :
+			-ECONNRESET;
+	}
 	reader->pid = 0;
-	reader->device = device;
+	close(reader->socket);
+	drop(&reader->pidfd);
+	drop_passed(reader);
+	return error;
+}
+
+int reader_open(struct reader *reader)
+{
+	memset(reader, 0, sizeof(*reader));
+	reader->pidfd = -1;
+	reader->file = -1;
+	reader->process = -1;
+	reader->table = -1;
+	ut_hash_prepare();
 	reader->page = mmap(NULL, sizeof(*reader->page), PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	return reader->page == MAP_FAILED ? -errno : 0;
@@ -957,61 +1106,102 @@ int reader_open(struct reader *reader, int device)
 
 void reader_close(struct reader *reader)
 {
-	/* It has the device, too: the tables go when it does. */
 	if (reader->pid)
-		stop(reader, true);
+		stop(reader);
 	munmap(reader->page, sizeof(*reader->page));
 }
 
-/* Send the question. A reader that ended in the meantime has a successor. */
-static int send_question(struct reader *reader)
+static bool send_to(const struct reader *reader)
+{
+	return send(reader->socket, "", 1, MSG_NOSIGNAL) == 1;
+}
+
+/* A reader that ended in the meantime has a successor, but that has no file open. */
+static int send_question(struct reader *reader, bool is_about_opened)
 {
 	int error;
 
-	if (reader->pid && send(reader->socket, "", 1, MSG_NOSIGNAL) == 1)
+	if (reader->pid && send_to(reader))
 		return 0;
 	if (reader->pid)
-		stop(reader, false);
-	error = start(reader);
+		stop(reader);
+	error = is_about_opened ? -ECONNRESET : start(reader);
 	if (error)
 		return error;
-	return send(reader->socket, "", 1, MSG_NOSIGNAL) == 1 ? 0 : -EPIPE;
+	return send_to(reader) ? 0 : -ECONNRESET;
+}
+
+/* An answer, and the descriptors that come with it */
+static ssize_t receive(struct reader *reader)
+{
+	int got[READER_MAX_PASSED] = { -1, -1 };
+	union {
+		char space[CMSG_SPACE(sizeof(got))];
+		struct cmsghdr align;
+	} control;
+	char byte;
+	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+	struct msghdr message = {
+		.msg_iov	= &iov,
+		.msg_iovlen	= 1,
+		.msg_control	= control.space,
+		.msg_controllen	= sizeof(control.space),
+	};
+	struct cmsghdr *cmsg;
+	ssize_t len;
+
+	do {
+		len = recvmsg(reader->socket, &message, MSG_CMSG_CLOEXEC);
+	} while (len < 0 && errno == EINTR);
+	cmsg = len == 1 ? CMSG_FIRSTHDR(&message) : NULL;
+	if (cmsg && cmsg->cmsg_type == SCM_RIGHTS)
+		memcpy(got, CMSG_DATA(cmsg), cmsg->cmsg_len - CMSG_LEN(0));
+	if (reader->page->question == READER_HOLD) {
+		reader->file = got[0];
+		reader->process = got[1];
+		return len;
+	}
+	if (reader->page->question == READER_MAKE || reader->page->question == READER_PRINT) {
+		drop(&reader->table);
+		reader->table = got[0];
+		got[0] = -1;
+	}
+	drop(&got[0]);
+	drop(&got[1]);
+	return len;
 }
 
 int reader_ask(struct reader *reader)
 {
 	struct reader_page *page = reader->page;
-	int status, error;
-	ssize_t len;
-	char byte;
+	bool is_about_opened = page->question == READER_MAKE ||
+			       page->question == READER_PRINT ||
+			       page->question == READER_CHECK;
+	int error;
 
 	page->error = 0;
-	page->step = READER_FIND;
-	page->new_table = 0;
-	page->bytes = 0;
-	page->rows = 0;
 	page->build_ns = 0;
 	page->cpu_ns = 0;
-	page->names_len = 0;
-	page->end = false;
-	page->name[0] = '\0';
-	page->nr_mappings = 0;
-	page->more_mappings = false;
+	page->busy_ns = 0;
+	page->delay_ns = 0;
+	if (!is_about_opened) {
+		drop_passed(reader);
+		memset(&page->mapper, 0, sizeof(page->mapper));
+		page->mapper.uid = OWNER_UNKNOWN;
+		page->step = READER_FIND;
+		page->here = 0;
+		page->from_memory = false;
+		page->names_len = 0;
+		page->end = false;
+		page->name[0] = '\0';
+		page->nr_mappings = 0;
+		page->more_mappings = false;
+	}
 
-	error = send_question(reader);
+	error = send_question(reader, is_about_opened);
 	if (error)
 		return error;
-	do {
-		len = recv(reader->socket, &byte, 1, 0);
-	} while (len < 0 && errno == EINTR);
-	if (len == 1)
+	if (receive(reader) == 1)
 		return 0;
-
-	/* No answer at all: not even the alarm was heard. */
-	status = stop(reader, len == 0);
-	if (len < 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM))
-		return -ETIMEDOUT;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CUT_OFF)
-		return -EAGAIN;
-	return -EPIPE;
+	return stop(reader);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Keeper of tables: remembers which files were seen, which table is for which file,
- * and which files have none and why. Everything that can block or crash is done by
- * its reader, see keeper-reader.c.
+ * and which files have none and why. It alone has the device. Everything that can block or
+ * crash is done by its reader, see keeper-reader.c.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -16,15 +16,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <linux/unwind_table.h>
 
 #include "keeper-ahead.h"
 #include "keeper-reader.h"
+#include "keeper-share.h"
 #include "unwind-keeper.h"
+#include "unwind-table.h"
 
 #define __printf(format, first) __attribute__((__format__(printf, format, first)))
 
@@ -47,10 +54,18 @@
  * always will then.
  */
 #define MAX_TRIES	6
+/* The vDSO, if it was refused, which is not its fault, is tried again after this. */
+#define VDSO_SECONDS	2
 /* A sweep to make room comes at least this long after the last sweep. */
 #define SWEEP_SECONDS	10
+/* A file that changes while it is read is read this many times. */
+#define READ_ATTEMPTS	2
 /* After this many timeouts, this look at a process is given up. */
 #define MAX_HANGS	3
+/* Nobody pays for what is listed when the keeper wants to know, if it does not take longer. */
+#define FREE_LIST_NS	10000000
+/* Processes whose shares are known */
+#define NR_MAPPERS	256
 
 enum file_state {
 	FILE_TABLE,	/* It has the table @table. */
@@ -70,13 +85,18 @@ struct file {
 	__u64 maps_dev;
 	__u64 maps_ino;
 	struct file_id id;
+	struct share *share;
 	enum file_state state;
+	/* FILE_BUSY because the share has no time, and for no other reason */
+	bool waits;
 	__u32 table;
+	/* Of what the table was made of */
+	__u64 fingerprint;
 	__u64 bytes;
 	__u64 rows;
 	time_t retry;
 	unsigned int tries;
-	pid_t pid;
+	struct process witness;
 	__u64 address;
 	/* During a sweep: the first mapping, and whether the witness is there */
 	pid_t seen_pid;
@@ -96,6 +116,7 @@ struct unwind_keeper {
 	int device;
 	__u64 max_bytes;
 	void (*complain)(void *arg, const char *message);
+	void (*alive)(void *arg);
 	void *arg;
 	unsigned int keep_seconds;
 	struct unwind_keeper_stats stats;
@@ -113,26 +134,47 @@ struct unwind_keeper {
 	__u64 kernel_max;
 	/* What is being seen to need not be mapped. */
 	bool on_walk;
+	/* The table that was made last, and how much there was room for */
+	__u32 new_table;
+	__u64 new_bytes;
+	__u64 new_rows;
+	__u64 new_fingerprint;
+	__u64 room;
 	/* There was no room on this walk, or on the one before it. */
 	bool ahead_full;
 	bool ahead_was_full;
 	/* Room was made: files without a table may have one now. */
-	bool dropped_ahead;
+	bool made_room;
+	/* The process of the last question about one */
+	struct process asked;
 	/* Questions that were not answered in time */
 	unsigned int hangs;
-	/* Complained about once, until there is room again */
-	bool full;
-	bool too_many;
-	/* 1: has a table; negative: cannot have one */
+	struct shares shares;
+	/* Root's own; that of the process of the last question; who pays for the next */
+	struct share *root;
+	struct share *mapper;
+	struct share *payer;
+	/* By the last bits of their numbers */
+	struct {
+		struct process process;
+		struct share *share;
+	} mappers[NR_MAPPERS];
+	/* 1: has a table; -ENODATA: cannot have one; else it is tried again after that time. */
 	int vdso;
+	time_t vdso_retry;
 };
 
-static time_t seconds(void)
+static __s64 nanoseconds(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec;
+	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+static time_t seconds(void)
+{
+	return nanoseconds() / 1000000000;
 }
 
 static void __printf(2, 3) complain(struct unwind_keeper *keeper,
@@ -190,23 +232,24 @@ static void forget_avoided(struct unwind_keeper *keeper)
 			page->avoided[i] = (struct avoided){ };
 }
 
-static bool avoids(const struct unwind_keeper *keeper, pid_t pid)
+static bool avoids(const struct unwind_keeper *keeper, const struct process *process)
 {
 	const struct reader_page *page = keeper->reader.page;
 	unsigned int i;
 
 	for (i = 0; i < page->nr_avoided; i++)
-		if (page->avoided[i].pid == pid)
+		if (page->avoided[i].process.pid == process->pid &&
+		    page->avoided[i].process.identity == process->identity)
 			return true;
 	return false;
 }
 
-static void avoid(struct unwind_keeper *keeper, __u64 dev, pid_t pid)
+static void avoid(struct unwind_keeper *keeper, __u64 dev, struct process process)
 {
 	struct reader_page *page = keeper->reader.page;
 	unsigned int i = keeper->next_avoided++ % READER_MAX_AVOIDED;
 
-	page->avoided[i] = (struct avoided){ .dev = dev, .pid = pid };
+	page->avoided[i] = (struct avoided){ .dev = dev, .process = process };
 	keeper->avoid_until[i] = seconds() + AVOID_SECONDS;
 	if (page->nr_avoided <= i)
 		page->nr_avoided = i + 1;
@@ -229,14 +272,14 @@ static void avoid_what_hangs(struct unwind_keeper *keeper)
 		complain(keeper,
 			 "process %d: its mappings cannot be read within %d s, left alone for %d s",
 			 page->pid, READER_SECONDS, AVOID_SECONDS);
-		avoid(keeper, 0, page->pid);
+		avoid(keeper, 0, keeper->asked);
 		return;
 	}
 	/*
-	 * A disk does not hang on purpose, and has many other files: the
-	 * machine is slow. Without a disk, malice has to be assumed.
+	 * Who is known pays, and is left alone by himself. If a file system does not even
+	 * say which file it is, it has to ask somebody else, as FUSE and NFS do.
 	 */
-	if (major(last->dev)) {
+	if (!page->pid || !last->error || major(last->dev) || !owner_is_root(&page->mapper)) {
 		complain(keeper,
 			 "%s: cannot be read within %d s, left alone for %d s",
 			 file_name(keeper, name, sizeof(name)), READER_SECONDS,
@@ -244,10 +287,63 @@ static void avoid_what_hangs(struct unwind_keeper *keeper)
 		return;
 	}
 	complain(keeper,
-		 "%s: does not answer within %d s, all files on its device %u:%u are left alone for %d s",
+		 "%s: does not answer within %d s, what root has mapped of its device %u:%u is left alone for %d s",
 		 file_name(keeper, name, sizeof(name)), READER_SECONDS,
 		 major(last->dev), minor(last->dev), AVOID_SECONDS);
-	avoid(keeper, last->dev, 0);
+	avoid(keeper, last->dev, (struct process){ });
+}
+
+/*
+ * For the last question. While the reader waits for a file system, others wait for the
+ * reader, so not only the CPU's time counts. @took: all of it
+ */
+static void pay(struct unwind_keeper *keeper, __s64 took)
+{
+	const struct reader_page *page = keeper->reader.page;
+	unsigned int slot = page->pid % NR_MAPPERS;
+
+	keeper->mapper = keeper->root;
+	if (page->pid) {
+		keeper->mapper = share_of_process(&keeper->shares, &page->mapper) ?:
+				 keeper->root;
+		keeper->mappers[slot].process = keeper->asked;
+		keeper->mappers[slot].share = keeper->mapper;
+	}
+	if (page->busy_ns)
+		took = page->busy_ns;
+	if (page->question == READER_LIST && took < FREE_LIST_NS)
+		return;
+	share_take_time(keeper->payer ?: keeper->mapper, took);
+}
+
+/* Is the process known to be one whose share has no time left? */
+static bool must_wait(struct unwind_keeper *keeper, pid_t pid)
+{
+	unsigned int slot = pid % NR_MAPPERS;
+
+	return keeper->mappers[slot].process.pid == pid &&
+	       !share_has_time(keeper->mappers[slot].share) &&
+	       keeper->mappers[slot].process.identity == process_of(pid).identity;
+}
+
+/* About the file that was asked about last */
+static int ask_more(struct unwind_keeper *keeper, enum reader_question question)
+{
+	struct reader_page *page = keeper->reader.page;
+	__s64 start;
+	int error;
+
+	if (keeper->alive)
+		keeper->alive(keeper->arg);
+	page->question = question;
+	start = nanoseconds();
+	error = reader_ask(&keeper->reader);
+	keeper->stats.build_ns += page->build_ns;
+	keeper->stats.cpu_ns += page->cpu_ns;
+	pay(keeper, nanoseconds() - start);
+	if (error == -ETIMEDOUT)
+		avoid_what_hangs(keeper);
+	return error ?: page->error;
 }
 
 static int ask(struct unwind_keeper *keeper, enum reader_question question,
@@ -257,17 +353,16 @@ static int ask(struct unwind_keeper *keeper, enum reader_question question,
 	int error;
 
 	forget_avoided(keeper);
-	if (pid && avoids(keeper, pid))
+	/* Before: if the number is another process's by the time of the answer, it has ended. */
+	if (pid)
+		keeper->asked = process_of(pid);
+	if (pid && avoids(keeper, &keeper->asked))
 		return -ETIMEDOUT;
-	page->question = question;
 	page->pid = pid;
 	page->address = address;
-	error = reader_ask(&keeper->reader);
-	keeper->stats.build_ns += page->build_ns;
-	keeper->stats.cpu_ns += page->cpu_ns;
-	if (error == -ETIMEDOUT)
-		avoid_what_hangs(keeper);
-	return error ?: page->error;
+	error = ask_more(keeper, question);
+	/* Somebody has killed the reader, or it has crashed, which it will again. */
+	return error == -ECONNRESET ? ask_more(keeper, question) : error;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -306,6 +401,7 @@ static void account(struct unwind_keeper *keeper, const struct file *file, int b
 	case FILE_TABLE:
 		keeper->stats.tables += by;
 		keeper->stats.bytes += by * (__s64)file->bytes;
+		file->share->bytes += by * (__s64)file->bytes;
 		if (!file->ahead)
 			break;
 		keeper->stats.ahead += by;
@@ -339,14 +435,20 @@ static void set_ahead(struct unwind_keeper *keeper, struct file *file, bool ahea
 	account(keeper, file, 1);
 }
 
+static void drop_table(struct unwind_keeper *keeper, __u32 table)
+{
+	ioctl(keeper->device, UNWIND_TABLE_DROP, table);
+}
+
 /* Drop the table of a file, and forget the file. */
 static void forget(struct unwind_keeper *keeper, struct file *file)
 {
 	struct file **link = bucket(keeper, file->maps_dev, file->maps_ino);
 
 	if (file->state == FILE_TABLE)
-		ioctl(keeper->device, UNWIND_TABLE_DROP, file->table);
+		drop_table(keeper, file->table);
 	account(keeper, file, -1);
+	file->share->nr_files--;
 	keeper->nr_ahead -= file->ahead;
 	while (*link != file)
 		link = &(*link)->next;
@@ -385,27 +487,76 @@ static bool drop_ahead(struct unwind_keeper *keeper, __u64 bytes)
 		done += file->bytes;
 		forget(keeper, file);
 		keeper->stats.dropped++;
-		keeper->dropped_ahead = true;
+		keeper->made_room = true;
 	}
 	return done;
+}
+
+/* Whoever pays for a file that the process of the last question has mapped */
+static struct share *payer_of(struct unwind_keeper *keeper, const struct file_id *id)
+{
+	return share_of_file(&keeper->shares, id->uid, keeper->mapper) ?: keeper->root;
+}
+
+/* What nobody has mapped goes first, then what is not root's, then what is largest. */
+static bool goes_before(const struct file *a, const struct file *b)
+{
+	if (!a->unused_since != !b->unused_since)
+		return a->unused_since;
+	if (!a->id.uid != !b->id.uid)
+		return a->id.uid;
+	return a->bytes > b->bytes;
+}
+
+/* What this share needs least, of its tables or of all its files */
+static struct file *dispensable(struct unwind_keeper *keeper, const struct share *share,
+				bool with_table)
+{
+	struct file *file, *least = NULL;
+	unsigned int i;
+
+	for (i = 0; i < NR_BUCKETS; i++) {
+		for (file = keeper->buckets[i]; file; file = file->next) {
+			if (file->share != share || file->ahead ||
+			    (with_table && file->state != FILE_TABLE))
+				continue;
+			if (!least || goes_before(file, least))
+				least = file;
+		}
+	}
+	return least;
+}
+
+/* There is no place for one more. Returns whether there is now. */
+static bool made_place(struct unwind_keeper *keeper, struct share *share)
+{
+	struct file *file = NULL;
+	struct share *most;
+
+	most = share_with_more_files(&keeper->shares, share);
+	if (most)
+		file = dispensable(keeper, most, false);
+	else if (share->root && !keeper->on_walk)
+		file = oldest_ahead(keeper, false);
+	if (!file)
+		return false;
+	keeper->stats.dropped += file->state == FILE_TABLE;
+	forget(keeper, file);
+	return true;
 }
 
 static struct file *remember(struct unwind_keeper *keeper, pid_t pid,
 			     const struct mapping *mapping)
 {
+	struct share *share = payer_of(keeper, &mapping->id);
 	struct file **link, *file;
 
-	if (keeper->nr_files == MAX_FILES && !keeper->on_walk) {
-		file = oldest_ahead(keeper, false);
-		if (file)
-			forget(keeper, file);
-	}
-	if (keeper->nr_files == MAX_FILES) {
-		if (!keeper->too_many)
+	if (keeper->nr_files == MAX_FILES && !made_place(keeper, share)) {
+		if (!(share->lacks & SHARE_FILES))
 			complain(keeper,
-				 "limit of %d files reached, further files get no tables until some are unmapped; check which processes map so many",
-				 MAX_FILES);
-		keeper->too_many = true;
+				 "limit of %d files reached, %u of them for %s, whose further files get no tables until some are unmapped; check which processes map so many",
+				 MAX_FILES, share->nr_files, share->name);
+		share->lacks |= SHARE_FILES;
 		return NULL;
 	}
 	file = calloc(1, sizeof(*file));
@@ -414,13 +565,16 @@ static struct file *remember(struct unwind_keeper *keeper, pid_t pid,
 	file->maps_dev = mapping->dev;
 	file->maps_ino = mapping->ino;
 	file->id = mapping->id;
+	file->share = share;
+	share->nr_files++;
 	file->state = FILE_BUSY;
-	file->pid = pid;
 	file->address = mapping->start;
-	if (pid)
+	if (pid) {
+		file->witness = keeper->asked;
 		file->mapped_at = seconds();
-	else
+	} else {
 		file->unused_since = seconds();
+	}
 	link = bucket(keeper, mapping->dev, mapping->ino);
 	file->next = *link;
 	*link = file;
@@ -428,46 +582,7 @@ static struct file *remember(struct unwind_keeper *keeper, pid_t pid,
 	return file;
 }
 
-static int sweep(struct unwind_keeper *keeper, unsigned int keep);
-
-/* No room: tables that are not needed any more make some. */
-static bool made_room(struct unwind_keeper *keeper, __u64 bytes)
-{
-	if (keeper->on_walk)
-		return false;
-	if (drop_ahead(keeper, bytes))
-		return true;
-	if (keeper->sweeping || seconds() - keeper->last_sweep < SWEEP_SECONDS)
-		return false;
-	return sweep(keeper, 0) > 0;
-}
-
-/*
- * Containers of one image have the same files on different devices. With overlayfs,
- * the kernel also knows these as one file, and one table is enough.
- */
-static bool has_twin(const struct unwind_keeper *keeper,
-		     const struct file_id *id)
-{
-	const struct file *file;
-	unsigned int i;
-
-	for (i = 0; i < NR_BUCKETS; i++)
-		for (file = keeper->buckets[i]; file; file = file->next)
-			if (file->id.ino == id->ino && file->id.dev != id->dev &&
-			    same_content(&file->id, id))
-				return true;
-	return false;
-}
-
-static __u64 room(const struct unwind_keeper *keeper)
-{
-	__u64 bytes = keeper->stats.bytes;
-
-	if (!keeper->max_bytes)
-		return UINT64_MAX;
-	return keeper->max_bytes > bytes ? keeper->max_bytes - bytes : 0;
-}
+static int sweep(struct unwind_keeper *keeper, const struct share *needy);
 
 /* The kernel's limit, of which others need a part, too */
 static __u64 kernel_max_bytes(void)
@@ -484,29 +599,351 @@ static __u64 kernel_max_bytes(void)
 	return kb << 10;
 }
 
-/* ... for a table that may not be needed */
-static __u64 room_ahead(const struct unwind_keeper *keeper)
+/* What tables made ahead may still take of their part */
+static __u64 half_left(const struct unwind_keeper *keeper)
 {
-	__u64 max = keeper->kernel_max, all = room(keeper);
+	__u64 max = keeper->kernel_max;
 
 	if (keeper->max_bytes && max > keeper->max_bytes)
 		max = keeper->max_bytes;
 	max /= AHEAD_PART;
-	if (max <= keeper->stats.ahead_bytes)
-		return 0;
-	max -= keeper->stats.ahead_bytes;
-	return max < all ? max : all;
+	return max > keeper->stats.ahead_bytes ? max - keeper->stats.ahead_bytes : 0;
 }
 
-static int make(struct unwind_keeper *keeper, pid_t pid, __u64 address,
-		const struct file_id *id)
+/*
+ * No room: what the share does not need any more makes some, and then who has more than
+ * the share would have.
+ */
+static bool made_room(struct unwind_keeper *keeper, struct share *share, __u64 bytes)
+{
+	struct share *most;
+	struct file *file;
+	__u64 done = 0;
+
+	if (keeper->on_walk && half_left(keeper) < bytes)
+		return false;
+	while (done < bytes) {
+		file = keeper->on_walk ? NULL : dispensable(keeper, share, true);
+		if (!file || !file->unused_since) {
+			most = share_with_more_room(&keeper->shares, share, bytes);
+			file = most ? dispensable(keeper, most, true) : NULL;
+		}
+		if (!file)
+			break;
+		done += file->bytes;
+		forget(keeper, file);
+		keeper->stats.dropped++;
+	}
+	if (done)
+		return true;
+	if (keeper->on_walk)
+		return false;
+	if (share->root && drop_ahead(keeper, bytes))
+		return true;
+	if (keeper->sweeping || seconds() - keeper->last_sweep < SWEEP_SECONDS)
+		return false;
+	sweep(keeper, share);
+	return true;
+}
+
+/*
+ * Containers of one image have the same files on different devices. With overlayfs,
+ * the kernel also knows these as one file, and one table is enough.
+ */
+static bool has_twin(const struct unwind_keeper *keeper,
+		     const struct file_id *id)
+{
+	const struct file *file;
+	unsigned int i;
+
+	for (i = 0; i < NR_BUCKETS; i++)
+		for (file = keeper->buckets[i]; file; file = file->next)
+			if (file->id.ino == id->ino && file->id.dev != id->dev &&
+			    same_times(&file->id, id))
+				return true;
+	return false;
+}
+
+static __u64 room(const struct unwind_keeper *keeper)
+{
+	__u64 bytes = keeper->stats.bytes;
+
+	if (!keeper->max_bytes)
+		return UINT64_MAX;
+	return keeper->max_bytes > bytes ? keeper->max_bytes - bytes : 0;
+}
+
+/* ... for a table that may not be needed */
+static __u64 room_ahead(const struct unwind_keeper *keeper)
+{
+	__u64 half = half_left(keeper), all = room(keeper);
+
+	return half < all ? half : all;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Tables in the kernel							      */
+
+static int make_in_kernel(struct unwind_keeper *keeper, const void *data, __u64 len)
+{
+	struct unwind_table_make arg = {
+		.size	= sizeof(arg),
+		.data	= (unsigned long)data,
+		.len	= len,
+	};
+	int number;
+
+	keeper->new_bytes = len;
+	keeper->reader.page->step = READER_ROOM;
+	if (len > keeper->room)
+		return -ENOSPC;
+	keeper->reader.page->step = READER_HAND_OVER;
+	number = ioctl(keeper->device, UNWIND_TABLE_MAKE, &arg);
+	if (number < 0)
+		return -errno;
+	keeper->new_table = number;
+	return 0;
+}
+
+/* The last thing that a parser writes */
+static bool read_fingerprint(struct unwind_keeper *keeper, __u64 *print)
+{
+	off_t end = lseek(keeper->reader.table, 0, SEEK_END);
+
+	return end >= (off_t)sizeof(*print) &&
+	       pread(keeper->reader.table, print, sizeof(*print), end - sizeof(*print)) ==
+	       sizeof(*print);
+}
+
+/*
+ * The bytes of a table, from a parser that may be in the hands of whoever wrote the file. The
+ * kernel looks whether they are one, and nobody else reads them.
+ */
+static int hand_over(struct unwind_keeper *keeper)
+{
+	int error, table = keeper->reader.table;
+	struct unwind_table_header header;
+	struct stat st;
+	void *data;
+
+	if (!read_fingerprint(keeper, &keeper->new_fingerprint) || fstat(table, &st) ||
+	    pread(table, &header, sizeof(header), 0) != sizeof(header))
+		return -EPIPE;
+	data = mmap(NULL, st.st_size, PROT_READ, MAP_SHARED, table, 0);
+	if (data == MAP_FAILED)
+		return -errno;
+	error = make_in_kernel(keeper, data, st.st_size - sizeof(__u64));
+	munmap(data, st.st_size);
+	keeper->new_rows = header.nr_rows;
+	reader_drop_table(&keeper->reader);
+	return error;
+}
+
+/* Does the file that the reader has mapped have a table, whoever made it? */
+static int query_table(struct unwind_keeper *keeper)
+{
+	struct unwind_table_query arg = {
+		.size		= sizeof(arg),
+		.pidfd		= keeper->reader.pidfd,
+		.address	= keeper->reader.page->here,
+	};
+
+	if (keeper->reader.page->from_memory)
+		return 0;
+	return ioctl(keeper->device, UNWIND_TABLE_QUERY, &arg) == 1 ? -EEXIST : 0;
+}
+
+/*
+ * The lock of a process's mappings may be held for ever, if it means no good. Whoever waits for
+ * that can be killed.
+ */
+static int attach_elsewhere(struct unwind_keeper *keeper, struct unwind_table_attach *arg)
+{
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid) {
+		alarm(READER_SECONDS);
+		_exit(ioctl(keeper->device, UNWIND_TABLE_ATTACH, arg) ? errno : 0);
+	}
+	if (pid < 0)
+		return -errno;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -ETIMEDOUT;
+}
+
+/* To the file that the reader has opened */
+static int attach(struct unwind_keeper *keeper, __u32 table)
 {
 	struct reader_page *page = keeper->reader.page;
+	const struct file_id *id = &page->mappings[0].id;
+	struct unwind_table_attach arg = {
+		.size		= sizeof(arg),
+		.flags		= UNWIND_TABLE_ATTACH_FD,
+		.table		= table,
+		.pidfd		= keeper->reader.pidfd,
+		.address	= page->here,
+		.file_size	= id->size,
+		.mtime_sec	= id->mtime_sec,
+		.mtime_nsec	= id->mtime_nsec,
+		.file		= keeper->reader.file,
+	};
+	int error;
 
-	page->probe = has_twin(keeper, id);
-	page->room = keeper->on_walk ? room_ahead(keeper) : room(keeper);
-	return ask(keeper, READER_MAKE, pid, address);
+	page->step = READER_BIND;
+	if (page->from_memory) {
+		arg.pidfd = keeper->reader.process;
+		error = attach_elsewhere(keeper, &arg);
+	} else {
+		error = ioctl(keeper->device, UNWIND_TABLE_ATTACH, &arg) ? -errno : 0;
+		/* The reader has gone, and what it had mapped. */
+		if (error == -EFAULT || error == -ESRCH)
+			error = -ECONNRESET;
+	}
+	return error;
 }
+
+/* Have the file closed. Is it as it was before it was read? */
+static int finish(struct unwind_keeper *keeper, int error)
+{
+	int now = ask_more(keeper, READER_CHECK);
+
+	return error ?: now;
+}
+
+/* -ESTALE: the table was not made of the file that the reader has opened. */
+static int check_fingerprint(struct unwind_keeper *keeper, const struct file *file)
+{
+	int error = ask_more(keeper, READER_PRINT);
+	__u64 now;
+
+	if (error == -ENODATA || error == -ENOEXEC)
+		return -ESTALE;
+	if (!error && !read_fingerprint(keeper, &now))
+		return -EPIPE;
+	return error ?: now == file->fingerprint ? 0 : -ESTALE;
+}
+
+/*
+ * If the kernel has a table for the file that the reader has opened, it is most likely this
+ * one, and the call will say so. Else it has forgotten the file, and what looks like it
+ * has to prove that it is the same.
+ */
+static int attach_known(struct unwind_keeper *keeper, const struct file *file)
+{
+	bool has_table = query_table(keeper);
+	int error = has_table ? 0 : check_fingerprint(keeper, file);
+
+	error = error ?: attach(keeper, file->table);
+	/* It was somebody else's table, behind which this one is now. */
+	if (!error && has_table)
+		error = check_fingerprint(keeper, file);
+	return error;
+}
+
+/* Attach a table again. -ESTALE: it is of another file, or of other content. */
+static int attach_again(struct unwind_keeper *keeper, pid_t pid, __u64 address,
+			const struct file *file)
+{
+	struct reader_page *page = keeper->reader.page;
+	int error;
+
+	error = ask(keeper, READER_HOLD, pid, address);
+	if (error)
+		return error;
+	if (page->from_memory)
+		error = -EACCES;
+	else if (!same_id(&page->mappings[0].id, &file->id))
+		error = -ESTALE;
+	return finish(keeper, error ?: attach_known(keeper, file));
+}
+
+static int make_once(struct unwind_keeper *keeper, pid_t pid, __u64 address, bool has_twin)
+{
+	int error;
+
+	keeper->new_table = 0;
+	keeper->new_bytes = 0;
+	keeper->new_rows = 0;
+	keeper->new_fingerprint = 0;
+	error = ask(keeper, READER_HOLD, pid, address);
+	if (error)
+		return error;
+	if (has_twin)
+		error = query_table(keeper);
+	error = error ?: ask_more(keeper, READER_MAKE) ?: hand_over(keeper);
+	error = finish(keeper, error ?: attach(keeper, keeper->new_table));
+	if (error && keeper->new_table)
+		drop_table(keeper, keeper->new_table);
+	return error;
+}
+
+static int make(struct unwind_keeper *keeper, struct share *share, pid_t pid,
+		__u64 address, const struct file_id *id)
+{
+	bool twin = has_twin(keeper, id);
+	int i, error = -ESTALE;
+
+	keeper->payer = share;
+	/* The file may change meanwhile, or somebody may kill the reader. */
+	keeper->room = keeper->on_walk ? room_ahead(keeper) : room(keeper);
+	for (i = 0; (error == -ESTALE || error == -ECONNRESET) && i < READ_ATTEMPTS; i++)
+		error = make_once(keeper, pid, address, twin);
+	keeper->payer = NULL;
+	return error;
+}
+
+/* How much of this process the vDSO is; it is the same in all, and nobody has written to it. */
+static size_t vdso_size(void)
+{
+	unsigned long start, end;
+	char line[256];
+	size_t size = 0;
+	FILE *maps;
+
+	maps = fopen("/proc/self/maps", "re");
+	while (maps && fgets(line, sizeof(line), maps))
+		if (strstr(line, " [vdso]") && sscanf(line, "%lx-%lx", &start, &end) == 2)
+			size = end - start;
+	if (maps)
+		fclose(maps);
+	return size;
+}
+
+static int make_vdso(struct unwind_keeper *keeper)
+{
+	unsigned long address = getauxval(AT_SYSINFO_EHDR);
+	struct unwind_table_attach arg = { .size = sizeof(arg), .address = address };
+	struct unwind_table *table;
+	const void *data;
+	size_t len;
+	int error;
+
+	if (!address)
+		return -ENODATA;
+	error = unwind_table_from_memory((const void *)address, vdso_size(), &table);
+	if (error)
+		return error;
+	data = unwind_table_data(table, &len);
+	keeper->room = UINT64_MAX;
+	error = make_in_kernel(keeper, data, len);
+	unwind_table_free(table);
+	if (error)
+		return error;
+	arg.table = keeper->new_table;
+	arg.pidfd = syscall(SYS_pidfd_open, getpid(), 0);
+	error = ioctl(keeper->device, UNWIND_TABLE_ATTACH, &arg) ? -errno : 0;
+	close(arg.pidfd);
+	if (error)
+		drop_table(keeper, arg.table);
+	return error;
+}
+
+/* ------------------------------------------------------------------------ */
+/* What came of it							      */
 
 /* Once, as long as it does not change from one walk to the next */
 static void complain_ahead(struct unwind_keeper *keeper, const char *name,
@@ -520,7 +957,8 @@ static void complain_ahead(struct unwind_keeper *keeper, const char *name,
 	keeper->ahead_full = true;
 }
 
-static void complain_full(struct unwind_keeper *keeper, const char *name)
+static void complain_full(struct unwind_keeper *keeper, struct share *share,
+			  const char *name)
 {
 	if (keeper->on_walk) {
 		complain_ahead(keeper, name,
@@ -529,26 +967,27 @@ static void complain_full(struct unwind_keeper *keeper, const char *name)
 			       "the kernel has no room");
 		return;
 	}
-	if (keeper->full)
+	if (share->lacks & SHARE_ROOM)
 		return;
-	keeper->full = true;
+	share->lacks |= SHARE_ROOM;
 	if (keeper->reader.page->step == READER_ROOM)
 		complain(keeper,
-			 "%s: no room for a table of %llu KB within the limit of %llu MB, it and further files get none until tables are dropped; raise --max-mb",
-			 name, (unsigned long long)keeper->reader.page->bytes >> 10,
-			 (unsigned long long)keeper->max_bytes >> 20);
+			 "%s: no room for a table of %llu KB within the limit of %llu MB, of which %s has %llu KB; it and further files of that share get none until tables are dropped; raise --max-mb",
+			 name, (unsigned long long)keeper->new_bytes >> 10,
+			 (unsigned long long)keeper->max_bytes >> 20, share->name,
+			 (unsigned long long)share->bytes >> 10);
 	else
 		complain(keeper,
-			 "%s: the kernel has no room for its table, it and further files get none until tables are dropped; raise the sysctl kernel.unwind_table_max_kb or the memory limit of this cgroup",
-			 name);
+			 "%s: the kernel has no room for its table, and %s has %llu KB; it and further files of that share get none until tables are dropped; raise the sysctl kernel.unwind_table_max_kb or the memory limit of this cgroup",
+			 name, share->name, (unsigned long long)share->bytes >> 10);
 }
 
 /*
  * What was wrong with a file, from the reader's answer. @tries: how often it has been
  * busy, with the same content
  */
-static enum file_state state_of(struct unwind_keeper *keeper, int error,
-				unsigned int tries)
+static enum file_state state_of(struct unwind_keeper *keeper, struct share *share,
+				int error, unsigned int tries)
 {
 	enum reader_step step = keeper->reader.page->step;
 	char name[300];
@@ -562,7 +1001,7 @@ static enum file_state state_of(struct unwind_keeper *keeper, int error,
 	case -ENODATA:
 	case -ENOEXEC:
 		return FILE_NO_CFI;
-	/* -EAGAIN: cut off, or a lease is on it */
+	/* -EAGAIN: a lease is on it */
 	case -EAGAIN:
 	case -ESTALE:
 		if (tries < MAX_TRIES)
@@ -576,7 +1015,7 @@ static enum file_state state_of(struct unwind_keeper *keeper, int error,
 	case -ENOSPC:
 		if (step == READER_READ)
 			break;
-		complain_full(keeper, name);
+		complain_full(keeper, share, name);
 		return FILE_FULL;
 	case -EINVAL:
 		if (step != READER_HAND_OVER)
@@ -592,6 +1031,7 @@ static enum file_state state_of(struct unwind_keeper *keeper, int error,
 			 name);
 		return FILE_REFUSED;
 	case -EPIPE:
+	case -ECONNRESET:
 		complain(keeper,
 			 "%s: the process that reads files crashed on it, so it gets no table; please report this and attach the file",
 			 name);
@@ -633,8 +1073,8 @@ static bool is_full(const struct unwind_keeper *keeper, int error)
  * A table for a file that has none. What the reader finds at the address counts,
  * which may be another file than it was before.
  */
-static int new_table(struct unwind_keeper *keeper, pid_t pid, __u64 address,
-		     struct file_id id)
+static int new_table(struct unwind_keeper *keeper, struct share *share, pid_t pid,
+		     __u64 address, struct file_id id)
 {
 	struct reader_page *page = keeper->reader.page;
 	unsigned int tries = 0;
@@ -642,9 +1082,9 @@ static int new_table(struct unwind_keeper *keeper, pid_t pid, __u64 address,
 	struct file *file;
 	int error;
 
-	error = make(keeper, pid, address, &id);
-	while (is_full(keeper, error) && made_room(keeper, page->bytes))
-		error = make(keeper, pid, address, &id);
+	error = make(keeper, share, pid, address, &id);
+	while (is_full(keeper, error) && made_room(keeper, share, keeper->new_bytes))
+		error = make(keeper, share, pid, address, &id);
 	/* Nothing is mapped there any more, or the file could not be opened. */
 	if (!page->nr_mappings || page->mappings[0].error)
 		return error ?: -ESRCH;
@@ -661,17 +1101,18 @@ static int new_table(struct unwind_keeper *keeper, pid_t pid, __u64 address,
 	file = remember(keeper, pid, &mapping);
 	if (!file) {
 		if (!error)
-			ioctl(keeper->device, UNWIND_TABLE_DROP, page->new_table);
+			drop_table(keeper, keeper->new_table);
 		return -ENOSPC;
 	}
 	keeper->stats.files++;
-	file->table = page->new_table;
-	file->bytes = page->bytes;
-	file->rows = page->rows;
+	file->table = keeper->new_table;
+	file->fingerprint = keeper->new_fingerprint;
+	file->bytes = keeper->new_bytes;
+	file->rows = keeper->new_rows;
 	file->tries = tries;
 	file->retry = seconds() + (error == -ETIMEDOUT ? AVOID_SECONDS :
 							 BUSY_SECONDS << tries);
-	set_state(keeper, file, state_of(keeper, error, tries));
+	set_state(keeper, file, state_of(keeper, file->share, error, tries));
 	return result_of(file);
 }
 
@@ -694,11 +1135,11 @@ static int see_to_closed(struct unwind_keeper *keeper, pid_t pid,
 	page->pid = pid;
 	page->mappings[0] = mapping;
 	page->nr_mappings = 1;
-	set_state(keeper, file, state_of(keeper, mapping.error, 0));
+	set_state(keeper, file, state_of(keeper, file->share, mapping.error, 0));
 	return mapping.error;
 }
 
-static void attach_again(struct unwind_keeper *keeper, struct file *file);
+static void attach_to_seen(struct unwind_keeper *keeper, struct file *file);
 
 /* Another attempt, after which it is kept if it was before */
 static int new_again(struct unwind_keeper *keeper, const struct file *file, pid_t pid,
@@ -709,7 +1150,8 @@ static int new_again(struct unwind_keeper *keeper, const struct file *file, pid_
 	struct file *now;
 	int ret;
 
-	ret = new_table(keeper, pid, mapping->start, mapping->id);
+	ret = new_table(keeper, payer_of(keeper, &mapping->id), pid, mapping->start,
+			mapping->id);
 	now = find(keeper, mapping);
 	if (now && ahead) {
 		now->walk = walk;
@@ -718,10 +1160,39 @@ static int new_again(struct unwind_keeper *keeper, const struct file *file, pid_
 	return ret;
 }
 
-/* Whoever may not be sent a signal is there. */
-static bool is_alive(pid_t pid)
+/*
+ * Root has it mapped, too, or somebody who has more left: then it does not have to go when
+ * there is not enough for who has paid so far.
+ */
+static void move(struct unwind_keeper *keeper, struct file *file, struct share *share)
 {
-	return pid > 0 && (!kill(pid, 0) || errno == EPERM);
+	if (file->share->root || share == file->share ||
+	    (!share->root && (share->bytes > file->share->bytes ||
+			      share->nr_files > file->share->nr_files)))
+		return;
+	account(keeper, file, -1);
+	file->share->nr_files--;
+	file->share = share;
+	share->nr_files++;
+	account(keeper, file, 1);
+}
+
+/* The file is remembered until the share has time for it, if it has a place. */
+static int wait_for_time(struct unwind_keeper *keeper, struct file *file, pid_t pid,
+			 const struct mapping *mapping, struct share *share)
+{
+	if (!file)
+		file = remember(keeper, pid, mapping);
+	if (!file)
+		return -ENOSPC;
+	file->waits = true;
+	file->retry = seconds() + share_wait(share);
+	return -EBUSY;
+}
+
+static bool is_alive(const struct process *process)
+{
+	return process->identity && process_of(process->pid).identity == process->identity;
 }
 
 /*
@@ -731,19 +1202,30 @@ static bool is_alive(pid_t pid)
 static void see_again(struct unwind_keeper *keeper, struct file *file, pid_t pid,
 		      const struct mapping *mapping)
 {
+	move(keeper, file, payer_of(keeper, &mapping->id));
 	file->mapped_at = seconds();
-	if (!file->unused_since && is_alive(file->pid))
+	if (!file->unused_since && is_alive(&file->witness))
 		return;
 	file->unused_since = 0;
 	file->seen_pid = pid;
 	file->seen_address = mapping->start;
 	if (file->state == FILE_TABLE)
-		attach_again(keeper, file);
+		attach_to_seen(keeper, file);
+}
+
+static bool is_users_excluded(const struct unwind_keeper *keeper, const struct file_id *id)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%u", id->uid);
+	return is_excluded(&keeper->reader.page->exclude, EXCLUDE_USER, number);
 }
 
 static int see_to(struct unwind_keeper *keeper, pid_t pid,
 		  const struct mapping *mapping)
 {
+	bool was_refused = false;
+	struct share *share;
 	struct file *file;
 
 	if (mapping->error == -ENOEXEC)
@@ -759,6 +1241,12 @@ static int see_to(struct unwind_keeper *keeper, pid_t pid,
 		forget(keeper, file);
 		file = NULL;
 	}
+	if (is_users_excluded(keeper, &mapping->id))
+		return -ENODATA;
+	/* Whoever had neither room nor time for it need not be the one who maps it now. */
+	share = payer_of(keeper, &mapping->id);
+	if (file && file->share != share)
+		was_refused = file->state == FILE_FULL || file->waits;
 	/* The file whose table it shared may have gone, and the table, too. */
 	if (file && file->state == FILE_SHARED && file->unused_since)
 		return new_again(keeper, file, pid, mapping);
@@ -767,31 +1255,34 @@ static int see_to(struct unwind_keeper *keeper, pid_t pid,
 	/* That may have found that it is another file now. */
 	if (file)
 		file = find(keeper, mapping);
-	if (file && (file->state != FILE_BUSY || seconds() < file->retry))
+	if (file && !was_refused && (file->state != FILE_BUSY || seconds() < file->retry))
 		return result_of(file);
+	if (!share_has_time(share))
+		return wait_for_time(keeper, file, pid, mapping, share);
 	return new_again(keeper, file, pid, mapping);
 }
 
 /* ------------------------------------------------------------------------ */
 /* Processes								      */
 
-/* Once; it is the same for all. */
+/* It is the same for all. */
 static void see_to_vdso(struct unwind_keeper *keeper)
 {
-	const struct reader_page *page = keeper->reader.page;
 	int error;
 
-	if (keeper->vdso)
+	if (keeper->vdso > 0 || keeper->vdso == -ENODATA)
 		return;
-	keeper->reader.page->room = UINT64_MAX;
-	error = ask(keeper, READER_VDSO, 0, 0);
-	keeper->vdso = error ?: 1;
+	if (keeper->vdso && seconds() < keeper->vdso_retry)
+		return;
+	error = make_vdso(keeper);
 	if (!error) {
 		keeper->stats.tables++;
-		keeper->stats.bytes += page->bytes;
-	} else if (error != -ENODATA) {
+		keeper->stats.bytes += keeper->new_bytes;
+	} else if (error != -ENODATA && !keeper->vdso) {
 		complain(keeper, "[vdso]: no table for it: %s", strerror(-error));
 	}
+	keeper->vdso = error ?: 1;
+	keeper->vdso_retry = seconds() + VDSO_SECONDS;
 }
 
 static int see_to_mappings(struct unwind_keeper *keeper, pid_t pid,
@@ -802,12 +1293,18 @@ static int see_to_mappings(struct unwind_keeper *keeper, pid_t pid,
 	struct mapping *mappings;
 	int error, ret = 0;
 
+	if (must_wait(keeper, pid))
+		return -EBUSY;
+	/* What hangs is left out the next time, if it is root who has it mapped. */
 	do {
 		error = ask(keeper, READER_LOOK, pid, address);
-	} while (error == -ETIMEDOUT && page->nr_mappings &&
+	} while (error == -ETIMEDOUT && page->nr_mappings && keeper->mapper->root &&
 		 ++hangs < MAX_HANGS);
 	if (error)
 		return error;
+	/* Others may have the same files mapped. */
+	if (is_excluded(&page->exclude, EXCLUDE_CGROUP, page->mapper.cgroup))
+		return -EBUSY;
 	if (page->more_mappings)
 		complain(keeper, "process %d: only the first %d of its mappings are looked at",
 			 pid, READER_MAX_MAPPINGS);
@@ -853,11 +1350,15 @@ static void mark(struct unwind_keeper *keeper, pid_t pid)
 {
 	const struct reader_page *page = keeper->reader.page;
 	const struct mapping *mapping;
+	struct process process;
 	struct file *file;
 	unsigned int i;
 
-	if (pid == keeper->reader.pid || ask(keeper, READER_LIST, pid, 0))
+	if (reader_is_own(&keeper->reader, pid) || must_wait(keeper, pid) ||
+	    ask(keeper, READER_LIST, pid, 0))
 		return;
+	/* If it is that one now, it was when its mappings were listed. */
+	process = process_of(pid);
 	for (i = 0; i < page->nr_mappings; i++) {
 		mapping = &page->mappings[i];
 		file = *bucket(keeper, mapping->dev, mapping->ino);
@@ -869,7 +1370,8 @@ static void mark(struct unwind_keeper *keeper, pid_t pid)
 				file->seen_pid = pid;
 				file->seen_address = mapping->start;
 			}
-			if (file->pid == pid && file->address == mapping->start)
+			if (file->witness.pid == pid && file->address == mapping->start &&
+			    file->witness.identity == process.identity)
 				file->witnessed = true;
 		}
 	}
@@ -879,22 +1381,19 @@ static void mark(struct unwind_keeper *keeper, pid_t pid)
  * The kernel may have forgotten the file while nobody had it mapped; then the table
  * is there, but nothing leads to it.
  */
-static void attach_again(struct unwind_keeper *keeper, struct file *file)
+static void attach_to_seen(struct unwind_keeper *keeper, struct file *file)
 {
-	struct reader_page *page = keeper->reader.page;
 	int error;
 
-	file->pid = file->seen_pid;
+	file->witness = process_of(file->seen_pid);
 	file->address = file->seen_address;
-	page->table = file->table;
-	page->id = file->id;
-	error = ask(keeper, READER_ATTACH, file->pid, file->address);
+	error = attach_again(keeper, file->witness.pid, file->address, file);
 	/* It has other content now: that needs a new table. */
 	if (error == -ESTALE) {
 		const struct file old = *file;
 
 		forget(keeper, file);
-		new_table(keeper, old.pid, old.address, old.id);
+		new_table(keeper, old.share, old.witness.pid, old.address, old.id);
 	}
 }
 
@@ -946,10 +1445,12 @@ static bool any_unused(const struct unwind_keeper *keeper)
 	return false;
 }
 
-static int drop_unused(struct unwind_keeper *keeper, unsigned int keep)
+/* @needy: who needs the room now, or NULL */
+static int drop_unused(struct unwind_keeper *keeper, const struct share *needy)
 {
 	struct file *file, *next;
 	time_t now = seconds();
+	struct share *share;
 	int dropped = 0;
 	unsigned int i;
 
@@ -966,7 +1467,8 @@ static int drop_unused(struct unwind_keeper *keeper, unsigned int keep)
 				file->unused_since = now;
 			if (file->ahead)
 				continue;
-			if (now - file->unused_since < keep) {
+			if (file->share != needy &&
+			    now - file->unused_since < keeper->keep_seconds) {
 				keeper->stats.unused++;
 				continue;
 			}
@@ -976,10 +1478,12 @@ static int drop_unused(struct unwind_keeper *keeper, unsigned int keep)
 		}
 	}
 	keeper->stats.dropped += dropped;
-	if (keeper->nr_files < MAX_FILES)
-		keeper->too_many = false;
-	if (dropped)
-		keeper->full = false;
+	for (share = keeper->shares.first; share; share = share->next) {
+		if (keeper->nr_files < MAX_FILES)
+			share->lacks &= ~SHARE_FILES;
+		if (dropped)
+			share->lacks &= ~SHARE_ROOM;
+	}
 	return dropped;
 }
 
@@ -1018,10 +1522,12 @@ static void try_again(struct unwind_keeper *keeper, bool dropped)
 		if (!file || !is_due(file, dropped) || is_unused(file))
 			continue;
 		if (file->state == FILE_TABLE)
-			attach_again(keeper, file);
+			attach_to_seen(keeper, file);
+		else if (!share_has_time(file->share))
+			file->retry = seconds() + share_wait(file->share);
 		else
-			new_table(keeper, file->seen_pid, file->seen_address,
-				  file->id);
+			new_table(keeper, file->share, file->seen_pid,
+				  file->seen_address, file->id);
 	}
 	free(due);
 }
@@ -1053,11 +1559,7 @@ void keeper_complain_named(struct unwind_keeper *keeper, const char *named, int 
 /* Attach the table of a file anew. False if the file needs another one. */
 static bool still_fits(struct unwind_keeper *keeper, const struct file *file)
 {
-	struct reader_page *page = keeper->reader.page;
-
-	page->table = file->table;
-	page->id = file->id;
-	return ask(keeper, READER_ATTACH, 0, 0) != -ESTALE;
+	return attach_again(keeper, 0, 0, file) != -ESTALE;
 }
 
 static struct file *make_ahead(struct unwind_keeper *keeper,
@@ -1070,7 +1572,7 @@ static struct file *make_ahead(struct unwind_keeper *keeper,
 			       "there are enough files");
 	if (keeper->ahead_full)
 		return NULL;
-	new_table(keeper, 0, 0, mapping->id);
+	new_table(keeper, keeper->root, 0, 0, mapping->id);
 	file = find(keeper, mapping);
 	if (!file || file->state != FILE_FULL)
 		return file;
@@ -1083,6 +1585,8 @@ static void see_to_path(struct unwind_keeper *keeper, const struct mapping *mapp
 {
 	struct file *file = find(keeper, mapping);
 
+	if (is_users_excluded(keeper, &mapping->id))
+		return;
 	if (file && (!same_content(&file->id, &mapping->id) ||
 		     (file->state == FILE_TABLE && !still_fits(keeper, file)))) {
 		forget(keeper, file);
@@ -1175,6 +1679,7 @@ int unwind_keeper_open(struct unwind_keeper **keeperp,
 		return -ENOMEM;
 	keeper->max_bytes = opts->max_bytes;
 	keeper->complain = opts->complain;
+	keeper->alive = opts->alive;
 	keeper->arg = opts->arg;
 	keeper->keep_seconds = opts->keep_seconds;
 	keeper->last_sweep = seconds();
@@ -1184,13 +1689,17 @@ int unwind_keeper_open(struct unwind_keeper **keeperp,
 		free(keeper);
 		return error;
 	}
-	error = reader_open(&keeper->reader, keeper->device);
+	error = reader_open(&keeper->reader);
 	if (error) {
 		close(keeper->device);
 		free(keeper);
 		return error;
 	}
-	if (opts->ahead)
+	keeper->root = share_of_root(&keeper->shares);
+	keeper->mapper = keeper->root;
+	if (!keeper->root)
+		error = -ENOMEM;
+	if (!error && opts->ahead)
 		error = ahead_open(&keeper->ahead, opts->ahead);
 	if (error) {
 		unwind_keeper_close(keeper);
@@ -1210,6 +1719,7 @@ void unwind_keeper_close(struct unwind_keeper *keeper)
 	reader_close(&keeper->reader);
 	close(keeper->device);
 	ahead_close(keeper->ahead);
+	shares_free(&keeper->shares);
 	for (i = 0; i < NR_BUCKETS; i++) {
 		for (file = keeper->buckets[i]; file; file = next) {
 			next = file->next;
@@ -1230,7 +1740,7 @@ int unwind_keeper_map(struct unwind_keeper *keeper, pid_t pid, uint64_t address)
 	if (has_no_number(pid))
 		return -ESRCH;
 	/* It maps files to attach their tables. */
-	if (pid == keeper->reader.pid)
+	if (reader_is_own(&keeper->reader, pid))
 		return -EBUSY;
 	return see_to_mappings(keeper, pid, address);
 }
@@ -1253,7 +1763,7 @@ int unwind_keeper_process(struct unwind_keeper *keeper, pid_t pid)
 	see_to_vdso(keeper);
 	if (has_no_number(pid))
 		return -ESRCH;
-	if (pid == keeper->reader.pid)
+	if (reader_is_own(&keeper->reader, pid))
 		return 0;
 	return see_to_mappings(keeper, pid, 0);
 }
@@ -1264,11 +1774,12 @@ int unwind_keeper_all(struct unwind_keeper *keeper)
 	return visit_processes(keeper, see_to_process);
 }
 
-static int sweep(struct unwind_keeper *keeper, unsigned int keep)
+static int sweep(struct unwind_keeper *keeper, const struct share *needy)
 {
 	int dropped;
 
 	keeper->sweeping = true;
+	see_to_vdso(keeper);
 	mark_all(keeper);
 	/*
 	 * A process may have got a PID that the scan had already passed, as the
@@ -1276,9 +1787,9 @@ static int sweep(struct unwind_keeper *keeper, unsigned int keep)
 	 */
 	if (any_unused(keeper))
 		visit_processes(keeper, mark);
-	dropped = drop_unused(keeper, keep);
-	try_again(keeper, dropped || keeper->dropped_ahead);
-	keeper->dropped_ahead = false;
+	dropped = drop_unused(keeper, needy);
+	try_again(keeper, dropped || keeper->made_room);
+	keeper->made_room = false;
 	keeper->sweeping = false;
 	keeper->last_sweep = seconds();
 	return dropped;
@@ -1286,12 +1797,65 @@ static int sweep(struct unwind_keeper *keeper, unsigned int keep)
 
 int unwind_keeper_sweep(struct unwind_keeper *keeper)
 {
-	int dropped = sweep(keeper, keeper->keep_seconds);
+	int dropped = sweep(keeper, NULL);
+
+	memset(keeper->mappers, 0, sizeof(keeper->mappers));
+	keeper->mapper = keeper->root;
+	shares_tidy(&keeper->shares);
 
 	if (keeper->ahead && !ahead_is_walking(keeper->ahead) &&
 	    ahead_is_outdated(keeper->ahead, keeper))
 		ahead_start(keeper->ahead);
 	return dropped;
+}
+
+void unwind_keeper_others_went(struct unwind_keeper *keeper)
+{
+	struct share *share;
+
+	for (share = keeper->shares.first; share; share = share->next)
+		share->lacks &= ~SHARE_ROOM;
+	keeper->made_room = true;
+	if (keeper->vdso < 0)
+		keeper->vdso = 0;
+	see_to_vdso(keeper);
+	unwind_keeper_sweep(keeper);
+	if (keeper->ahead && keeper->ahead_full)
+		ahead_start(keeper->ahead);
+}
+
+int unwind_keeper_device(const struct unwind_keeper *keeper)
+{
+	return keeper->device;
+}
+
+void unwind_keeper_print_shares(struct unwind_keeper *keeper, FILE *out)
+{
+	shares_print(&keeper->shares, out);
+}
+
+/* Everything is forgotten if that is something else than before. */
+int unwind_keeper_exclude(struct unwind_keeper *keeper, const char *path)
+{
+	struct exclude *exclude = &keeper->reader.page->exclude, before = *exclude;
+	struct file *file;
+	unsigned int i;
+	int error;
+
+	error = exclude_read(exclude, path);
+	if (error)
+		*exclude = before;
+	if (error > 0)
+		complain(keeper, "%s, line %d: neither path, user nor cgroup; the file is not used",
+			 path, error);
+	else if (error)
+		complain(keeper, "%s: cannot be used: %s", path, strerror(-error));
+	if (before.len == exclude->len && !memcmp(before.all, exclude->all, before.len))
+		return error;
+	for (i = 0; i < NR_BUCKETS; i++)
+		while ((file = keeper->buckets[i]))
+			forget(keeper, file);
+	return error;
 }
 
 void unwind_keeper_get_stats(const struct unwind_keeper *keeper,

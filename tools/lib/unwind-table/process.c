@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Tables of files that cannot be opened any more, from a process's memory */
 
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
+#include <linux/const.h>
 
 #include "internal.h"
 
@@ -43,7 +47,7 @@ static bool same_file(const struct mapping *a, const struct mapping *b)
  * Where the headers are of the file that is mapped at @address: the last mapping
  * of its beginning that is not above it, as a file may be mapped several times.
  */
-static int find_headers(FILE *maps, uint64_t address, __u64 *start, bool *has_inode)
+static int find_headers(FILE *maps, uint64_t address, __u64 *start, struct mapping *file)
 {
 	struct mapping map, found = { 0 };
 	char *line = NULL;
@@ -59,7 +63,7 @@ static int find_headers(FILE *maps, uint64_t address, __u64 *start, bool *has_in
 		err = -ENOEXEC;
 	if (err)
 		goto out;
-	*has_inode = found.inode;
+	*file = found;
 	rewind(maps);
 	err = -ENOEXEC;
 	while (getline(&line, &size, maps) > 0) {
@@ -91,15 +95,96 @@ static int open_of(int pid, const char *name)
 
 /* How much of a file there is in a process is not known; no program has more code. */
 #define STORED		(128 * 1024 * 1024ULL)
+/* Pages that are copied at once */
+#define NR_PAGES	64
+#define PAGE_BYTES	4096ULL
 
-int unwind_table_from_process(int pid, uint64_t address, struct unwind_table **table)
+#define PAGEMAP_FILE	_BITULL(61)
+#define PAGEMAP_SWAP	_BITULL(62)
+#define PAGEMAP_PRESENT	_BITULL(63)
+
+/* Is it the file's, and not the process's own? */
+static bool is_of_file(uint64_t entry)
 {
-	struct ut_source src = { .loaded = true, .relocated = true, .stored = STORED };
-	bool has_inode;
+	return !(entry & PAGEMAP_SWAP) &&
+	       (entry & (PAGEMAP_PRESENT | PAGEMAP_FILE)) != PAGEMAP_PRESENT;
+}
+
+struct copy {
+	int	pid;
+	int	mem;		/* for kernels without process_vm_readv() */
+	int	pagemap;	/* -1: all pages are good */
+	int	to;
+	__u64	left;
+};
+
+static void copy_page(struct copy *copy, __u64 pos, const __u8 *page)
+{
+	if (copy->left && pwrite(copy->to, page, PAGE_BYTES, pos) == PAGE_BYTES)
+		copy->left -= PAGE_BYTES;
+}
+
+/* Copy the good ones of some pages. Returns how many were read; pages are looked at after that. */
+static size_t copy_pages(struct copy *copy, __u64 start, size_t nr)
+{
+	static __u8 pages[NR_PAGES * PAGE_BYTES];
+	struct iovec to = { pages, nr * PAGE_BYTES };
+	struct iovec from = { (void *)(uintptr_t)start, nr * PAGE_BYTES };
+	uint64_t entries[NR_PAGES];
+	ssize_t len;
+	size_t i;
+
+	len = process_vm_readv(copy->pid, &to, 1, &from, 1, 0);
+	if (len < 0)
+		len = pread(copy->mem, pages, nr * PAGE_BYTES, start);
+	nr = len < 0 ? 0 : len / PAGE_BYTES;
+	if (copy->pagemap >= 0 &&
+	    pread(copy->pagemap, entries, nr * sizeof(*entries),
+		  start / PAGE_BYTES * sizeof(*entries)) != (ssize_t)(nr * sizeof(*entries)))
+		return nr;
+	for (i = 0; i < nr; i++)
+		if (copy->pagemap < 0 || is_of_file(entries[i]))
+			copy_page(copy, start + i * PAGE_BYTES, pages + i * PAGE_BYTES);
+	return nr;
+}
+
+/* What cannot be read is left out. */
+static void copy_mapping(struct copy *copy, const struct mapping *map)
+{
+	__u64 pos = map->start;
+	size_t nr;
+
+	while (pos < map->end && copy->left) {
+		nr = (map->end - pos) / PAGE_BYTES;
+		nr = copy_pages(copy, pos, nr < NR_PAGES ? nr : NR_PAGES);
+		pos += (nr ? nr : 1) * PAGE_BYTES;
+	}
+}
+
+static int copy_file(struct copy *copy, FILE *maps, __u64 start, const struct mapping *file)
+{
+	struct mapping map;
+	char *line = NULL;
+	size_t size = 0;
+
+	rewind(maps);
+	while (getline(&line, &size, maps) > 0)
+		if (parse(line, &map) && map.start >= start && same_file(&map, file))
+			copy_mapping(copy, &map);
+	free(line);
+	return copy->left == STORED ? -EACCES : 0;
+}
+
+int ut_copy_process(int pid, __u64 address, struct ut_source *src)
+{
+	struct copy copy = { .pid = pid, .pagemap = -1, .left = STORED };
+	struct mapping file;
 	FILE *maps;
 	int fd, err;
 
-	*table = NULL;
+	*src = (struct ut_source){
+		.loaded = true, .relocated = true, .sparse = true, .stored = STORED
+	};
 	fd = open_of(pid, "maps");
 	if (fd < 0)
 		return fd;
@@ -108,20 +193,37 @@ int unwind_table_from_process(int pid, uint64_t address, struct unwind_table **t
 		close(fd);
 		return -ENOMEM;
 	}
-	err = find_headers(maps, address, &src.start, &has_inode);
+	copy.mem = open_of(pid, "mem");
+	err = find_headers(maps, address, &src->start, &file);
+	if (!err && file.inode) {
+		copy.pagemap = open_of(pid, "pagemap");
+		err = copy.pagemap < 0 ? copy.pagemap : 0;
+	}
+	if (!err) {
+		src->fd = memfd_create("unwind-table-source", UT_MEMFD_FLAGS);
+		copy.to = src->fd;
+		err = src->fd < 0 ? -errno : copy_file(&copy, maps, src->start, &file);
+		if (err && src->fd >= 0)
+			close(src->fd);
+	}
+	if (copy.mem >= 0)
+		close(copy.mem);
+	if (copy.pagemap >= 0)
+		close(copy.pagemap);
 	fclose(maps);
+	return err;
+}
+
+int unwind_table_from_process(int pid, uint64_t address, struct unwind_table **table)
+{
+	struct ut_source src;
+	int err;
+
+	*table = NULL;
+	err = ut_copy_process(pid, address, &src);
 	if (err)
 		return err;
-
-	src.fd = open_of(pid, "mem");
-	if (src.fd < 0)
-		return src.fd;
-	/* The vDSO is no page of a file. */
-	if (has_inode)
-		src.pagemap = open_of(pid, "pagemap");
-	err = src.pagemap < 0 ? src.pagemap : ut_make(&src, table);
-	if (src.pagemap > 0)
-		close(src.pagemap);
+	err = ut_make(&src, table);
 	close(src.fd);
 	return err;
 }

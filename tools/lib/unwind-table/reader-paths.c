@@ -12,25 +12,62 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-#include <linux/openat2.h>
 
 #include "reader-paths.h"
 
 /* So many entries are looked at for one question, which has to end in time. */
 #define MAX_ENTRIES	256
 
+/* One step of a way */
+static int enter(int dir, const char *name, size_t len, const __u64 *dev)
+{
+	char one[NAME_MAX + 1];
+	struct stat st;
+	int fd;
+
+	if (len > NAME_MAX)
+		return -ENAMETOOLONG;
+	memcpy(one, name, len);
+	one[len] = '\0';
+	if (!strcmp(one, ".."))
+		return -EXDEV;
+	fd = openat(dir, one, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) || S_ISLNK(st.st_mode) || (dev && st.st_dev != *dev)) {
+		close(fd);
+		return -ELOOP;
+	}
+	return fd;
+}
+
+int reader_walk(int dir, const char *path, const __u64 *dev)
+{
+	int fd = dir, next;
+	size_t len;
+
+	for (path += strspn(path, "/"); *path; path += strspn(path, "/")) {
+		len = strcspn(path, "/");
+		next = enter(fd, path, len, dev);
+		if (fd != dir)
+			close(fd);
+		if (next < 0)
+			return next;
+		fd = next;
+		path += len;
+	}
+	return fd;
+}
+
 int reader_open_path(const struct reader_page *page)
 {
-	struct open_how how = {
-		.flags		= O_PATH | O_CLOEXEC,
-		.resolve	= RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-				  RESOLVE_NO_XDEV,
-	};
 	int directory, fd;
+	struct stat st;
+	__u64 dev;
 
 	/* Somebody has chosen this file. */
 	if (!page->directory[0]) {
@@ -40,11 +77,12 @@ int reader_open_path(const struct reader_page *page)
 	directory = open(page->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (directory < 0)
 		return -errno;
-	fd = syscall(SYS_openat2, directory, page->path[0] ? page->path : ".",
-		     &how, sizeof(how));
-	if (fd < 0)
-		fd = -errno;
-	close(directory);
+	fd = fstat(directory, &st) ? -errno : 0;
+	dev = st.st_dev;
+	if (!fd)
+		fd = reader_walk(directory, page->path, &dev);
+	if (fd != directory)
+		close(directory);
 	return fd;
 }
 

@@ -81,10 +81,35 @@ static void mark(struct ut_elf *elf, enum ut_start kind, __u64 addr)
 
 #define MAX_DATA	(1 << 20)
 
+static int compare_addresses(const void *a, const void *b)
+{
+	__u64 x = *(const __u64 *)a, y = *(const __u64 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* How many of the addresses that are sorted are not beyond one */
+static size_t data_to(const struct ut_elf *elf, __u64 addr)
+{
+	size_t low = 0, high = elf->nr_sorted;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (elf->data[middle] > addr)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
 /* Note that data starts at an address, for when they are sorted. False: no memory */
 bool ut_starts_add_data(struct ut_elf *elf, __u64 addr)
 {
-	if (elf->nr_data == MAX_DATA)
+	size_t before = data_to(elf, addr);
+
+	if (elf->nr_data == MAX_DATA || (before && elf->data[before - 1] == addr))
 		return true;
 	if (elf->nr_data == elf->max_data) {
 		size_t max = elf->max_data ? 2 * elf->max_data : 1024;
@@ -99,19 +124,12 @@ bool ut_starts_add_data(struct ut_elf *elf, __u64 addr)
 	return true;
 }
 
-static int compare_addresses(const void *a, const void *b)
-{
-	__u64 x = *(const __u64 *)a, y = *(const __u64 *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Use the addresses that were noted. Returns whether some are new. */
 bool ut_starts_sort_data(struct ut_elf *elf)
 {
 	size_t nr = elf->nr_sorted, i;
 
-	if (!elf->nr_data)
+	if (elf->nr_data == nr)
 		return false;
 	qsort(elf->data, elf->nr_data, sizeof(*elf->data), compare_addresses);
 	elf->nr_sorted = 1;
@@ -132,17 +150,9 @@ bool ut_starts_sort_data(struct ut_elf *elf)
  */
 __u64 ut_starts_data_end(const struct ut_elf *elf, __u64 addr)
 {
-	size_t low = 0, high = elf->nr_sorted;
+	size_t next = data_to(elf, addr);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (elf->data[middle] > addr)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low < elf->nr_sorted ? elf->data[low] : ~0ULL;
+	return next < elf->nr_sorted ? elf->data[next] : ~0ULL;
 }
 
 /*

@@ -4,8 +4,8 @@
 
 /*
  * Keep /dev/unwind_tables supplied with tables for the files that processes have
- * mapped. Used by unwind-tables and by perf. One thread at a time may call in, which
- * need not be the one that opened it.
+ * mapped. Used by unwind-tables. One thread at a time may call in. It starts a process
+ * that reads files, and waits for it: the caller may wait for its own children only.
  */
 
 #include <stdbool.h>
@@ -36,6 +36,8 @@ struct unwind_keeper_opts {
 	const char * const *ahead;
 	/* NULL, or is told in a line what went wrong with which file */
 	void (*complain)(void *arg, const char *message);
+	/* NULL, or is called before anything that takes up to 15 seconds */
+	void (*alive)(void *arg);
 	void *arg;
 };
 
@@ -98,6 +100,35 @@ bool unwind_keeper_ahead_again(struct unwind_keeper *keeper);
  * many.
  */
 int unwind_keeper_sweep(struct unwind_keeper *keeper);
+
+/*
+ * Somebody else's tables are gone. Those files get tables that had none for want of room, or
+ * that had the other's.
+ */
+void unwind_keeper_others_went(struct unwind_keeper *keeper);
+
+/*
+ * Give up all capabilities but these, for good. What the keeper starts has of the permitted ones
+ * what it needs: CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE and CAP_DAC_READ_SEARCH, and CAP_SETUID and
+ * CAP_SETGID to be rid of the user, too. The keeper itself uses CAP_PERFMON and CAP_SYS_PTRACE.
+ */
+int unwind_keeper_limit_capabilities(uint64_t permitted, uint64_t effective);
+
+/* Tables last as long as this descriptor of the device, or a copy of it. */
+int unwind_keeper_device(const struct unwind_keeper *keeper);
+
+/*
+ * Leave out what the file at @path names, see unwind-tables(8); if that is not what was
+ * left out before, all tables are dropped. 0, also if there is no such file; else what was
+ * left out before still is.
+ */
+int unwind_keeper_exclude(struct unwind_keeper *keeper, const char *path);
+
+/*
+ * A line for each owner of files that are known: name, files, KB of their tables, and
+ * "exhausted:" with "files", "room" or "time" if he gets no more of it for now.
+ */
+void unwind_keeper_print_shares(struct unwind_keeper *keeper, FILE *out);
 
 void unwind_keeper_get_stats(const struct unwind_keeper *keeper,
 			     struct unwind_keeper_stats *stats);

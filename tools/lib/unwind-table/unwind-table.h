@@ -103,8 +103,8 @@ int unwind_table_from_memory(const void *image, size_t len, struct unwind_table 
 int unwind_table_from_fd(int fd, struct unwind_table **table);
 
 /*
- * unwind_table_from_process - make a table from the memory of process @pid (as in
- * /proc/PID/mem, /proc/PID/maps): the file one of whose executable segments is
+ * unwind_table_from_process - make a table from the memory of process @pid
+ * (process_vm_readv(), /proc/PID/maps): the file one of whose executable segments is
  * mapped at @address. For files that cannot be opened any more. Offsets are those
  * of the file. Pages that the process has changed are not read. It could still have
  * another file there meanwhile: do not trust the table more than the process.

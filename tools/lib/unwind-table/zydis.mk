@@ -3,7 +3,7 @@
 # Zydis decodes instructions of code that has no call frame information. Without it, the
 # library has no rules for such code. ZYDIS=no does without, even where it is installed.
 
-ZYDIS ?= $(shell echo '\#include <Zydis/Zydis.h>' | $(CC) -E - > /dev/null 2>&1 && echo yes)
+ZYDIS ?= $(shell $(CC) -include Zydis/Zydis.h -E -x c /dev/null > /dev/null 2>&1 && echo yes)
 ifeq ($(ZYDIS),yes)
 zydis_cppflags := -DHAVE_ZYDIS
 zydis_libs := -lZydis
