@@ -18,7 +18,8 @@ caller:
 	.irp	name, pushes, frame, realigned, copied, jpeg, \
 		by_table, open_jumps, tail, falls, pops_more, lies, from_memory, loses_fp, \
 		disagrees, agrees, overlaps, noreturn_call, helper_call, loop, switches, \
-		overwrites, red_zone, probes, returns_address
+		overwrites, red_zone, probes, returns_address, below_red_zone, \
+		other_probes, helper_writes, helper_open, unbounded, calls_described
 	call	\name
 	.endr
 	ret
@@ -265,6 +266,82 @@ table:
 	push	%rdx
 	ret
 
+	/* FP where anybody may write, so that it is not known */
+	begin_function below_red_zone
+	mov	%rbp, -200(%rsp)
+	xor	%ebp, %ebp
+	nop
+	ret
+
+	/* The comparison the other way round */
+	begin_function other_probes
+	push	%rbx
+	lea	-0x2000(%rsp), %r11
+1:	sub	$0x1000, %rsp
+	cmp	%rsp, %r11
+	jne	1b
+	add	$0x2000, %rsp
+	pop	%rbx
+	ret
+
+	/* The old SP is in a register that the function which is called writes */
+	begin_function helper_writes
+	mov	%rsp, %r9
+	and	$-16, %rsp
+	call	helper
+	test	%edi, %edi
+	je	1f
+	nop
+1:	mov	%r9, %rsp
+	ret
+
+	/* And in one that it may write, since not all of its paths are known */
+	begin_function helper_open
+	mov	%rsp, %r10
+	and	$-16, %rsp
+	call	open_helper
+	nop
+	mov	%r10, %rsp
+	ret
+	begin_function open_helper
+	test	%edi, %edi
+	jne	1f
+	ret
+1:	push	%rbx
+	jmp	*%rdi
+
+	/* A table that ends where it leads out of the function */
+	begin_function unbounded
+	push	%rbx
+	lea	unbounded_table(%rip), %rdx
+	movslq	(%rdx,%rdi,4), %rax
+	add	%rdx, %rax
+	jmp	*%rax
+	.byte	0x06
+0:	nop
+	pop	%rbx
+	ret
+	.byte	0x06
+1:	pop	%rbx
+	ret
+	.byte	0x06
+2:	pop	%rbx
+	ret
+	.pushsection .rodata
+unbounded_table:
+	.long	0b - unbounded_table, 1b - unbounded_table, 0b - unbounded_table
+	.long	1b - unbounded_table, 0b - unbounded_table, 0x10000000
+	.long	2b - unbounded_table
+	.popsection
+
+	/* What has CFI is not followed: it returns, for all that is known. */
+	begin_function calls_described
+	push	%rbx
+	call	described
+	nop
+	pop	%rbx
+	ret
+
 	/* Nothing leads here. */
 	.balign	16, 0xcc
 	push	%rbx
@@ -273,4 +350,9 @@ table:
 	.balign	16, 0xcc
 	.cfi_startproc
 	nop
+	.cfi_endproc
+	.balign	16, 0xcc
+described:
+	.cfi_startproc
+	hlt
 	.cfi_endproc
