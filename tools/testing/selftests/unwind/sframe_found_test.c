@@ -232,35 +232,14 @@ TEST_F(found, segment_that_is_not_all_mapped_is_accepted_if_the_table_is)
 	EXPECT_TRUE(is_exact(&image->code));
 }
 
-/* In a segment of its own, at the end of the file. Returns its address. */
-static unsigned long table_apart(struct image *image, unsigned int version, bool pcrel)
-{
-	unsigned long off = FILE_SIZE - PAGE, table = image->addr + 6 * PAGE;
-	size_t len;
-
-	/* The frame pointer of this code leads to call_code()'s caller. */
-	code_make(&image->code, image->file + FILE_TEXT, image->addr + FILE_TEXT, false);
-	len = code_table(&image->code, false, &build, version, pcrel, table);
-	memcpy(image->file + off, build.mem, len);
-	image_phdr(&image->phdr[PH_SFRAME], PT_GNU_SFRAME, PF_R, off, 6 * PAGE, len);
-	image_phdr(&image->phdr[PH_SPARE], PT_LOAD, PF_R, off, 6 * PAGE, PAGE);
-	return table;
-}
-
-static bool map_table(const struct image *image, unsigned long table)
-{
-	return mmap((void *)table, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, image->fd,
-		    FILE_SIZE - PAGE) == (void *)table;
-}
-
 /* They are read from the file, so that a table and its code are enough. */
 TEST_F(found, headers_need_not_be_mapped)
 {
-	unsigned long table = table_apart(&self->image, variant->version, variant->pcrel);
+	unsigned long table = image_table_apart(&self->image, variant->version, variant->pcrel);
 	struct image *image = &self->image;
 
 	ASSERT_TRUE(image_map(image));
-	ASSERT_TRUE(map_table(image, table));
+	ASSERT_TRUE(image_map_table(image, table));
 	ASSERT_EQ(0, munmap((void *)image->addr, FILE_TEXT));
 	EXPECT_TRUE(is_exact(&image->code));
 	EXPECT_TRUE(is_exact(&image->code));
@@ -454,12 +433,12 @@ TEST_F(found, unreadable_table_ends_the_walk_until_it_can_be_read)
 	struct image *image = &self->image;
 	int i;
 
-	table = table_apart(image, variant->version, variant->pcrel);
+	table = image_table_apart(image, variant->version, variant->pcrel);
 	ASSERT_TRUE(image_map(image));
 	/* Nothing is mapped there, or the file ends before. */
 	EXPECT_TRUE(is_cut(&image->code));
 	EXPECT_TRUE(is_cut(&image->code));
-	ASSERT_TRUE(map_table(image, table));
+	ASSERT_TRUE(image_map_table(image, table));
 	ASSERT_EQ(0, ftruncate(image->fd, off));
 	for (i = 0; i < 10; i++)
 		EXPECT_TRUE(is_cut(&image->code));
@@ -472,12 +451,12 @@ TEST_F(found, unreadable_table_ends_the_walk_until_it_can_be_read)
 TEST_F(found, table_that_is_unmapped_ends_walks_that_need_it)
 {
 	u64 words[4] = { };
-	unsigned long table = table_apart(&self->image, variant->version, variant->pcrel);
+	unsigned long table = image_table_apart(&self->image, variant->version, variant->pcrel);
 	struct image *image = &self->image;
 	uint64_t ips[MAX_IPS];
 
 	ASSERT_TRUE(image_map(image));
-	ASSERT_TRUE(map_table(image, table));
+	ASSERT_TRUE(image_map_table(image, table));
 	EXPECT_TRUE(is_exact(&image->code));
 	ASSERT_EQ(0, munmap((void *)table, PAGE));
 	EXPECT_TRUE(is_exact(&image->code));
@@ -486,7 +465,7 @@ TEST_F(found, table_that_is_unmapped_ends_walks_that_need_it)
 	words[1] = image->code.leaf + 2;
 	words[2] = (u64)call_code_ip;
 	EXPECT_EQ(2, stack_of_words(words, ips));
-	ASSERT_TRUE(map_table(image, table));
+	ASSERT_TRUE(image_map_table(image, table));
 	EXPECT_EQ(3, stack_of_words(words, ips));
 	EXPECT_EQ(words[2], ips[2]);
 }

@@ -103,6 +103,28 @@ bool image_map(struct image *image)
 		    image->fd, FILE_TEXT) == text;
 }
 
+/* Have the table in a segment of its own, at the end of the file. Returns its address. */
+unsigned long image_table_apart(struct image *image, unsigned int version, bool pcrel)
+{
+	unsigned long off = FILE_SIZE - PAGE, table = image->addr + 6 * PAGE;
+	size_t len;
+
+	/* The frame pointer of this code leads to call_code()'s caller. */
+	code_make(&image->code, image->file + FILE_TEXT, image->addr + FILE_TEXT, false);
+	len = code_table(&image->code, false, &build, version, pcrel, table);
+	memcpy(image->file + off, build.mem, len);
+	image_phdr(&image->phdr[PH_SFRAME], PT_GNU_SFRAME, PF_R, off, 6 * PAGE, len);
+	image_phdr(&image->phdr[PH_SPARE], PT_LOAD, PF_R, off, 6 * PAGE, PAGE);
+	return table;
+}
+
+/* ... and map it, which image_map() does not. */
+bool image_map_table(const struct image *image, unsigned long table)
+{
+	return mmap((void *)table, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, image->fd,
+		    FILE_SIZE - PAGE) == (void *)table;
+}
+
 void image_free(struct image *image)
 {
 	munmap((void *)(image->addr - FILE_SIZE), 4 * FILE_SIZE);

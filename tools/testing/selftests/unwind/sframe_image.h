@@ -37,6 +37,8 @@ void image_phdr(Elf64_Phdr *phdr, unsigned int type, unsigned int flags,
 void image_headers(u8 *mem, unsigned long data);
 bool image_make(struct image *image, unsigned int version, bool pcrel);
 bool image_map(struct image *image);
+unsigned long image_table_apart(struct image *image, unsigned int version, bool pcrel);
+bool image_map_table(const struct image *image, unsigned long table);
 void image_free(struct image *image);
 
 /* ------------------------------------------------------------------------ */

@@ -1509,15 +1509,14 @@ TEST_F(life, added_sframe_table_and_a_file_with_a_table_take_turns)
 }
 
 /* A mapped file with an SFrame table that nobody can write to */
-static bool image_on_disk(struct image *image)
+static bool image_to_disk(struct image *image)
 {
-	struct stat st;
-
 	u8 *copy = malloc(FILE_SIZE);
+	struct stat st;
 	bool done;
 	int fd;
 
-	if (!copy || !image_make(image, 3, true))
+	if (!copy)
 		return false;
 	fd = open(test_path("image"), O_RDWR | O_CREAT | O_CLOEXEC, 0755);
 	memcpy(copy, image->file, FILE_SIZE);
@@ -1565,7 +1564,8 @@ TEST_F(life, table_for_the_file_comes_before_its_sframe_section)
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_TRUE(image_on_disk(&image));
+	ASSERT_TRUE(image_make(&image, 3, true));
+	ASSERT_TRUE(image_to_disk(&image));
 	EXPECT_TRUE(is_exact(&image.code));
 	EXPECT_TRUE(is_exact(&image.code));
 
@@ -1621,6 +1621,37 @@ TEST_F(life, table_for_the_file_comes_before_its_sframe_section)
 	ASSERT_LT(0, nr);
 	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
 	EXPECT_TRUE(is_exact(&image.code));
+	EXPECT_TRUE(is_exact(&image.code));
+	close(image.fd);
+	unlink(test_path("image"));
+}
+
+/* Rules that were cached while it could not be read do not count any longer. */
+TEST_F(life, sframe_section_that_can_be_read_later_counts_from_then_on)
+{
+	struct table *t = self->table;
+	struct image image;
+	unsigned long at;
+	int nr, i;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_TRUE(image_make(&image, 3, true));
+	at = image_table_apart(&image, 3, true);
+	ASSERT_TRUE(image_to_disk(&image));
+	table_start(t);
+	table_row(t, FILE_TEXT, rule_of(UNWIND_TABLE_NOT_COVERED));
+	table_end(t, FILE_TEXT + PAGE);
+	nr = dev_make_table(self->fd, t);
+	ASSERT_LT(0, nr);
+	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
+	/* Nothing is mapped where the section should be. */
+	EXPECT_TRUE(is_without_table(&image.code));
+	EXPECT_TRUE(is_without_table(&image.code));
+	ASSERT_TRUE(image_map_table(&image, at));
+	/* It is looked for again within a second or so. */
+	for (i = 0; i < 50 && !is_exact(&image.code); i++)
+		usleep(100000);
 	EXPECT_TRUE(is_exact(&image.code));
 	close(image.fd);
 	unlink(test_path("image"));
