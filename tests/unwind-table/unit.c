@@ -517,6 +517,51 @@ static uint64_t work_of_code(unsigned int kind, size_t len, bool *done)
 	return *done ? work : UNWIND_TABLE_WORK_CODE * (b.code_len + UNWIND_TABLE_PAGE_SIZE);
 }
 
+/*
+ * Code to which functions jump, each of which has written another register: for each, it is
+ * followed again. Returns whether that was done.
+ */
+static bool follows_again(unsigned int times, size_t len)
+{
+	static const uint8_t regs[] = { 0, 1, 2, 6, 7, 8, 9, 10, 11 };
+	const size_t first = 64, shared = first + 16 * sizeof(regs);
+	struct unwind_table *table = NULL;
+	struct cfi cfi = { 0 };
+	uint8_t *image, *code;
+	struct build b;
+	unsigned int i;
+	size_t size;
+	bool done;
+
+	cfi_cie(&cfi);
+	cfi_fde(&cfi, BUILD_CODE, first);
+	cfi_end(&cfi);
+	b = (struct build){ shared + len, 1, cfi.data, cfi.len };
+	image = build_elf(&b, &size);
+	code = image + BUILD_CODE;
+	memset(code, 0xcc, shared);
+	for (i = 0; i < times; i++) {
+		const uint8_t reg = regs[i];
+		/* call; xor %reg, %reg; jmp */
+		const uint8_t call[] = { 0xe8, first + 16 * i - 5 * (i + 1), 0, 0, 0 };
+		const uint8_t clear[] = { reg > 7 ? 0x45 : 0x40, 0x31, 0xc0 | (reg & 7) * 9, 0xe9 };
+		const uint32_t distance = shared - (first + 16 * i + 8);
+
+		memcpy(code + 5 * i, call, sizeof(call));
+		memcpy(code + first + 16 * i, clear, sizeof(clear));
+		memcpy(code + first + 16 * i + sizeof(clear), &distance, sizeof(distance));
+	}
+	memset(code + shared, 0x90, len - 1);
+	code[shared + len - 1] = 0xc3;
+	if (unwind_table_from_image(image, size, &table))
+		errx(1, "no table of code that is followed again");
+	done = unwind_table_stats(table)->origins[UNWIND_TABLE_O_INSTRUCTIONS] >= len;
+	unwind_table_free(table);
+	free(image);
+	free(cfi.data);
+	return done;
+}
+
 static void works_of_code(void)
 {
 	unsigned int kind;
@@ -534,6 +579,10 @@ static void works_of_code(void)
 		snprintf(text, sizeof(text), "twice the code is twice the work: %s",
 			 hostile[kind].name);
 		result(work && work2 * 10 <= work * 22, text);
+	}
+	if (unwind_table_follows()) {
+		result(follows_again(1, 60000), "code that is followed once has rules");
+		result(!follows_again(9, 60000), "code that takes more work than it may has none");
 	}
 }
 

@@ -19,7 +19,9 @@ caller:
 		by_table, open_jumps, tail, falls, pops_more, lies, from_memory, loses_fp, \
 		disagrees, agrees, overlaps, noreturn_call, helper_call, loop, switches, \
 		overwrites, red_zone, probes, returns_address, below_red_zone, \
-		other_probes, helper_writes, helper_open, unbounded, calls_described
+		other_probes, helper_writes, helper_open, unbounded, calls_described, \
+		whole, calls_inner, calls_entry, without_fp, also_without_fp, \
+		calls_other_entry, neighbours, other_neighbour
 	call	\name
 	.endr
 	ret
@@ -340,6 +342,71 @@ unbounded_table:
 	call	described
 	nop
 	pop	%rbx
+	ret
+
+	/* A part of it is called, too, which is known when the rest was followed. */
+	begin_function whole
+	nop
+inner:	nop
+	ret
+	begin_function calls_inner
+	push	%rbx
+	call	inner
+	nop
+	pop	%rbx
+	ret
+
+	/* And one to which a path leads that has lost FP */
+	begin_function calls_entry
+	push	%rbx
+	call	entry
+	pop	%rbx
+	ret
+	begin_function without_fp
+	xor	%ebp, %ebp
+entry:	nop
+	ret
+
+	/* The same, when the path is known first */
+	begin_function also_without_fp
+	xor	%ebp, %ebp
+other_entry:
+	nop
+	ret
+	begin_function calls_other_entry
+	push	%rbx
+	call	other_entry
+	pop	%rbx
+	ret
+
+	/*
+	 * A table whose first entry is not used and which ends before that of another
+	 * jump, which leads from there to the middle of instructions.
+	 */
+	begin_function neighbours
+	lea	3f(%rip), %rdx
+3:	movzwl	neighbours_table - 3b(%rdx,%rdi,2), %eax
+	add	%rdx, %rax
+	jmp	*%rax
+0:	mov	$0xc3535353, %eax
+	ret
+1:	nop
+	ret
+2:	mov	$0xc3535353, %ecx
+	ret
+	.pushsection .more, "ax"
+	.short	0
+neighbours_table:
+	.short	0b + 1 - 3b, 0b - 3b, 1b - 3b, 2b - 3b, 0b + 1 - 3b, 2b + 1 - 3b
+	.popsection
+
+	/* That other one, whose first two entries are not used: they are of the table before. */
+	begin_function other_neighbour
+	lea	3f(%rip), %rdx
+3:	movzwl	neighbours_table + 4 - 3b(%rdx,%rdi,2), %eax
+	add	%rdx, %rax
+	jmp	*%rax
+	.fill	16, 1, 0x90
 	ret
 
 	/* Nothing leads here. */

@@ -81,6 +81,18 @@ struct open {
 	__u32	function;
 };
 
+/* A jump by a table of addresses, or of distances from @base */
+struct jump {
+	__u64		base;
+	__u64		start;		/* addresses to which it may lead */
+	__u64		end;
+	struct value	table;
+	__u32		state;
+	__u32		function;
+	__u32		next;		/* the entry that is looked at next */
+	bool		queued;
+};
+
 struct ut_follow {
 	struct ut_elf		*elf;
 	struct ut_work		*work;
@@ -102,7 +114,9 @@ struct ut_follow {
 	struct array		news;			/* functions that return, or otherwise */
 	struct array		labels;
 	struct array		opens;
-	struct map		block_at, function_at, site_at, label_at, open_at;
+	struct array		jumps;
+	struct array		waiting;		/* jumps whose tables go on */
+	struct map		block_at, function_at, site_at, label_at, open_at, jump_at;
 	struct map		import_at;		/* pointers to functions, by address */
 	__u32			run;
 	__u64			start;			/* addresses that are followed */
@@ -139,6 +153,11 @@ static struct label *label_nr(const struct ut_follow *f, __u32 nr)
 static struct open *open_nr(const struct ut_follow *f, __u32 nr)
 {
 	return (struct open *)f->opens.items + nr;
+}
+
+static struct jump *jump_nr(const struct ut_follow *f, __u32 nr)
+{
+	return (struct jump *)f->jumps.items + nr;
 }
 
 /* The code at an address, and how much there is up to the end of the segment */
@@ -297,6 +316,64 @@ static int share(struct ut_follow *f, __u32 number, const struct state *s, __u32
 	return also_returned(f, function, s, &owner->ending);
 }
 
+static int add_block(struct ut_follow *f, __u64 addr, __u64 index, const struct state *s,
+		     __u32 function)
+{
+	__u32 state;
+	int err = intern(f, s, &state);
+
+	if (!err)
+		err = is_within(f, f->blocks.nr, MAX_BLOCKS) ? 0 : -E2BIG;
+	if (!err)
+		err = array_grow(&f->blocks);
+	if (!err)
+		err = map_add(&f->block_at, addr, f->blocks.nr);
+	if (err)
+		return err;
+	*block_nr(f, f->blocks.nr) = (struct block){ addr, state, function, false };
+	set_bit(f->leaders, index);
+	return queue_block(f, f->blocks.nr++);
+}
+
+static void skip(struct ut_follow *f, const struct insn *insn, __u64 pc, struct state *s);
+
+/*
+ * An address in the middle of a block, where a path of its function is, too: from there on,
+ * it is another block.
+ */
+static int split(struct ut_follow *f, __u64 addr, __u64 index)
+{
+	__u64 before = index, pc;
+	struct block block;
+	struct state s;
+	__u32 number;
+
+	while (before && !bit(f->leaders, --before)) {
+		if (!ut_work(f->work, 1))
+			return -E2BIG;
+	}
+	pc = addr - (index - before);
+	number = map_get(&f->block_at, pc);
+	if (number == NONE)
+		return 0;
+	block = *block_nr(f, number);
+	s = *state_nr(f, block.state);
+	while (pc < addr) {
+		struct insn insn;
+		const __u8 *code;
+		size_t len;
+
+		code = code_at(f, pc, &len, &before);
+		if (!ut_work(f->work, WORK_INSN))
+			return -E2BIG;
+		if (!code || !insn_decode(f->decoder, code, len, pc, &insn))
+			return 0;
+		skip(f, &insn, pc, &s);
+		pc += insn.len;
+	}
+	return pc == addr ? add_block(f, addr, index, &s, block.function) : 0;
+}
+
 /* A path leads to an address. */
 static int flow(struct ut_follow *f, __u64 addr, const struct state *s, __u32 function)
 {
@@ -312,36 +389,14 @@ static int flow(struct ut_follow *f, __u64 addr, const struct state *s, __u32 fu
 		return 0;
 	if (!ut_work(f->work, WORK_BLOCK))
 		return -E2BIG;
-	if (number == NONE) {
-		err = intern(f, s, &state);
-		if (!err)
-			err = is_within(f, f->blocks.nr, MAX_BLOCKS) ? 0 : -E2BIG;
-		if (!err)
-			err = array_grow(&f->blocks);
-		if (!err)
-			err = map_add(&f->block_at, addr, f->blocks.nr);
+	if (number == NONE && bit(f->visited, index)) {
+		err = split(f, addr, index);
 		if (err)
 			return err;
-		*block_nr(f, f->blocks.nr) = (struct block){ addr, state, function, false };
-		set_bit(f->leaders, index);
-		/* In the middle of a block, whose path leads here as well */
-		if (bit(f->visited, index)) {
-			__u64 before = index;
-
-			while (before && !bit(f->leaders, --before)) {
-				if (!ut_work(f->work, 1))
-					return -E2BIG;
-			}
-			number = map_get(&f->block_at, addr - (index - before));
-			if (number != NONE) {
-				block_nr(f, f->blocks.nr)->function =
-					block_nr(f, number)->function;
-				err = queue_block(f, number);
-			}
-		}
-		f->blocks.nr++;
-		return err ? err : queue_block(f, f->blocks.nr - 1);
+		number = map_get(&f->block_at, addr);
 	}
+	if (number == NONE)
+		return add_block(f, addr, index, s, function);
 	block = block_nr(f, number);
 	owner = root_of(f, block->function);
 	joined = *state_nr(f, block->state);
@@ -493,8 +548,12 @@ static int add_site(struct ut_follow *f, __u64 key, __u64 next, const struct sta
 /* How far jumps by a table lead, unless another function is there */
 #define MAX_JUMP	(1 << 20)
 #define MAX_BACK	4096
-/* Entries of a table before the first one that is used: of widths, the least may be 8. */
+/*
+ * Entries of a table before the first one that is used: of widths, the least may be 8. Most
+ * use the third one.
+ */
 #define MAX_UNUSED	4
+#define FIRST_USED	2
 
 /*
  * Does another function start there, as far as can be told? Functions are aligned, other
@@ -554,6 +613,9 @@ static int jump_to(struct ut_follow *f, __u64 pc, __u64 target, const struct sta
 			return flow(f, target, s, function);
 		return 0;
 	}
+	/* Who calls a function leaves the caller's FP to it, unless it is a part of the same. */
+	if (!state_has_fp(s))
+		return flow(f, target, s, function);
 	err = add_site(f, pc, 0, s, function, callee);
 	if (err)
 		return err;
@@ -581,8 +643,6 @@ static bool find_bounds(struct ut_follow *f, __u64 pc, __u64 *start, __u64 *end)
 	*end = pc + n;
 	return ut_work(f->work, (i + n) / 16);
 }
-
-static void skip(struct ut_follow *f, const struct insn *insn, __u64 pc, struct state *s);
 
 /*
  * Can a jump lead to an address with SP as it is in @s? Not to what was reached with
@@ -622,38 +682,111 @@ static bool fits(struct ut_follow *f, __u64 addr, const struct state *s)
 		skip(f, &insn, pc, &there);
 		pc += insn.len;
 	}
-	return pc == addr && (!bit(f->visited, index) ||
-			      same_value(&there.regs[INSN_RSP], &s->regs[INSN_RSP]));
+	if (pc != addr || !code_at(f, addr, &len, &index))
+		return false;
+	return !bit(f->visited, index) ||
+	       same_value(&there.regs[INSN_RSP], &s->regs[INSN_RSP]);
+}
+
+/* Where entries are that are of this table, and not unused ones of it and used by another */
+static __u64 table_start(const struct value *table)
+{
+	return (__u32)table->off + (table->values ? 0 : FIRST_USED * table->size);
+}
+
+/* Where an entry of a table leads, if it leads anywhere */
+static bool find_target(const struct ut_follow *f, const struct jump *jump, __u32 entry,
+			__u64 *target)
+{
+	const struct value *table = &jump->table;
+	__u64 addr = (__u32)table->off + (__u64)entry * table->size, end;
+	__u64 sign = 1ULL << (table->size * 8 - 1);
+
+	end = ut_starts_data_end(f->elf, table_start(table));
+	*target = 0;
+	if (addr + table->size > end ||
+	    !ut_elf_read_addr(f->elf, addr, target, table->size))
+		return false;
+	if (table->is_signed)
+		*target = (*target ^ sign) - sign;
+	*target += jump->base;
+	return *target >= jump->start && *target < jump->end;
+}
+
+/* The entry to look at after another one, which @leads somewhere or not; false: none */
+static bool next_entry(const struct value *table, __u32 *entry, bool leads)
+{
+	if (table->values)
+		return ++*entry < table->values;
+	/* Those that most tables use come first, and from the end those that may be unused. */
+	if (*entry == MAX_UNUSED - 1)
+		*entry = FIRST_USED - 1;
+	else if (*entry < FIRST_USED)
+		*entry = leads && *entry ? *entry - 1 : MAX_UNUSED;
+	else if (leads || *entry < MAX_UNUSED)
+		++*entry;
+	else
+		return false;
+	return *entry < MAX_TARGETS;
+}
+
+/*
+ * The next entry of a table. Where it is not known how many there are, the table ends before
+ * the first one that cannot be of it, since it leads elsewhere or into the middle of what the
+ * others lead to. So they are looked at one by one, each when all has been followed that
+ * those before it lead to.
+ */
+static int follow_entry(struct ut_follow *f, __u32 number)
+{
+	struct jump *jump = jump_nr(f, number);
+	struct state s = *state_nr(f, jump->state);
+	bool leads;
+	__u64 target;
+	int err = 0;
+
+	if (!ut_work(f->work, UT_WORK_READ))
+		return -E2BIG;
+	leads = find_target(f, jump, jump->next, &target) && fits(f, target, &s);
+	if (leads)
+		err = flow(f, target, &s, jump->function);
+	if (err || !next_entry(&jump->table, &jump->next, leads))
+		return err;
+	jump->queued = true;
+	return array_push(&f->waiting, number);
 }
 
 static int jump_by_table(struct ut_follow *f, __u64 pc, const struct value *table, __u64 base,
 			 const struct state *s, __u32 function)
 {
-	__u64 start, end, i, addr = (__u32)table->off, data_end;
-	int err = 0;
+	struct jump jump = {
+		.base = base, .table = *table, .function = function,
+		.next = table->values ? 0 : FIRST_USED,
+	};
+	__u32 number = map_get(&f->jump_at, pc);
+	int err;
 
-	if (!find_bounds(f, pc, &start, &end))
+	if (!find_bounds(f, pc, &jump.start, &jump.end))
 		return -E2BIG;
-	if (!ut_starts_add_data(f->elf, addr))
+	if (!ut_starts_add_data(f->elf, table_start(table)))
 		return -ENOMEM;
-	data_end = ut_starts_data_end(f->elf, addr);
-	for (i = 0; i < (table->values ?: MAX_TARGETS) && !err; i++, addr += table->size) {
-		__u64 target = 0, sign = 1ULL << (table->size * 8 - 1);
-
-		if (!ut_work(f->work, UT_WORK_READ))
-			return -E2BIG;
-		if (addr + table->size > data_end ||
-		    !ut_elf_read_addr(f->elf, addr, &target, table->size))
-			break;
-		if (table->is_signed)
-			target = (target ^ sign) - sign;
-		target += base;
-		if (target >= start && target < end && fits(f, target, s))
-			err = flow(f, target, s, function);
-		else if (!table->values && i >= MAX_UNUSED)
-			break;
+	err = intern(f, s, &jump.state);
+	if (err)
+		return err;
+	if (number == NONE) {
+		err = array_grow(&f->jumps);
+		if (!err)
+			err = map_add(&f->jump_at, pc, f->jumps.nr);
+		if (err)
+			return err;
+		number = f->jumps.nr++;
+	} else {
+		jump.queued = jump_nr(f, number)->queued;
 	}
-	return err;
+	*jump_nr(f, number) = jump;
+	if (jump.queued)
+		return 0;
+	jump_nr(f, number)->queued = true;
+	return array_push(&f->waiting, number);
 }
 
 /* More than functions have */
@@ -954,16 +1087,20 @@ static int run(struct ut_follow *f)
 {
 	int err = 0;
 
-	while (!err && (f->queue.nr || f->news.nr)) {
+	while (!err && (f->queue.nr || f->news.nr || f->waiting.nr)) {
 		__u32 number;
 
-		if (!f->queue.nr) {
+		if (f->queue.nr) {
+			number = array_pop(&f->queue);
+			block_nr(f, number)->queued = false;
+			err = run_block(f, number);
+		} else if (f->news.nr) {
 			err = announce(f, array_pop(&f->news));
-			continue;
+		} else {
+			number = array_pop(&f->waiting);
+			jump_nr(f, number)->queued = false;
+			err = follow_entry(f, number);
 		}
-		number = array_pop(&f->queue);
-		block_nr(f, number)->queued = false;
-		err = run_block(f, number);
 	}
 	return err;
 }
@@ -1193,6 +1330,8 @@ int ut_follow_new(struct ut_elf *elf, struct ut_follow **follow)
 	f->sites.size = sizeof(struct site);
 	f->labels.size = sizeof(struct label);
 	f->opens.size = sizeof(struct open);
+	f->jumps.size = sizeof(struct jump);
+	f->waiting.size = sizeof(__u32);
 	f->queue.size = sizeof(__u32);
 	f->news.size = sizeof(__u32);
 	f->decoder = insn_decoder_new();
@@ -1278,11 +1417,14 @@ void ut_follow_free(struct ut_follow *f)
 	free(f->news.items);
 	free(f->labels.items);
 	free(f->opens.items);
+	free(f->jumps.items);
+	free(f->waiting.items);
 	map_free(&f->block_at);
 	map_free(&f->function_at);
 	map_free(&f->site_at);
 	map_free(&f->label_at);
 	map_free(&f->open_at);
+	map_free(&f->jump_at);
 	map_free(&f->import_at);
 	free(f);
 }

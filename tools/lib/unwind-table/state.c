@@ -262,6 +262,11 @@ bool state_is_entry(const struct state *s)
 	       has_return_address(s);
 }
 
+bool state_has_fp(const struct state *s)
+{
+	return is_entry(&s->regs[INSN_RBP], INSN_RBP);
+}
+
 unsigned int state_clobbers(const struct state *s)
 {
 	unsigned int i, clobbers = 0;

@@ -73,6 +73,7 @@ void state_push(struct state *s, __u64 pc);
 void state_after_call(struct state *s, unsigned int clobbers, unsigned int pops);
 void state_note_equal(struct state *s);
 bool state_is_entry(const struct state *s);
+bool state_has_fp(const struct state *s);
 unsigned int state_clobbers(const struct state *s);
 struct value state_table(const struct state *s, const struct insn *insn);
 bool state_rule(const struct state *s, struct unwind_table_rule *rule);

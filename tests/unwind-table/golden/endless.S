@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * There is nothing behind a call, so what is called does not return, other than it looks:
+ * nor does it to a call that has something behind it. That is known only at the end.
+ */
+
+	.macro	begin_function name
+	.balign	16, 0xcc
+	.globl	\name
+	.type	\name, @function
+\name:
+	.endm
+
+	.text
+	.globl	caller
+caller:
+	.cfi_startproc
+	call	goes_on
+	call	ends
+	ret
+	.cfi_endproc
+
+	begin_function goes_on
+	push	%rbx
+	call	never_returns
+	nop
+	pop	%rbx
+	ret
+
+	begin_function never_returns
+	jmp	*never_known(%rip)
+
+	begin_function ends
+	push	%rbx
+	call	never_returns
+	.balign	16, 0x90
+	endbr64
+	ret
+
+	.section .more, "ax"
+	.balign	8
+never_known:
+	.quad	0
