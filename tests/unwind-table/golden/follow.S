@@ -21,7 +21,7 @@ caller:
 		overwrites, red_zone, probes, returns_address, below_red_zone, \
 		other_probes, helper_writes, helper_open, unbounded, calls_described, \
 		whole, calls_inner, calls_entry, without_fp, also_without_fp, \
-		calls_other_entry, neighbours, other_neighbour
+		calls_other_entry, neighbours, other_neighbour, learns, calls_next
 	call	\name
 	.endr
 	ret
@@ -408,6 +408,19 @@ neighbours_table:
 	jmp	*%rax
 	.fill	16, 1, 0x90
 	ret
+
+	/* A call to learn the address, and one of what does not return and comes next */
+	begin_function learns
+	push	%rbx
+	call	1f
+1:	pop	%rax
+	pop	%rbx
+	ret
+	begin_function calls_next
+	push	%rbx
+	call	1f
+1:	nop
+	hlt
 
 	/* Nothing leads here. */
 	.balign	16, 0xcc

@@ -404,10 +404,14 @@ static int flow(struct ut_follow *f, __u64 addr, const struct state *s, __u32 fu
 		/* What was not believed does not count. */
 		joined = *s;
 		block->function = function;
-	} else if (!state_join(&joined, s)) {
+	} else if (!state_join(&joined, s) &&
+		   (owner == root || same_value(&joined.regs[INSN_RSP], &s->regs[INSN_RSP]))) {
 		return owner == root ? 0 : share(f, number, s, function);
 	} else if (owner != root) {
-		/* What is only possible takes no rule from what is there. */
+		/*
+		 * What is only possible takes no rule from what is there; nor does it return
+		 * as that does if it is not known any more where SP is.
+		 */
 		if (owner->run != root->run && !state_same_stack(state_nr(f, block->state), s)) {
 			root->bad = true;
 			return 0;
@@ -890,6 +894,23 @@ static int jump_by_reg(struct ut_follow *f, const struct insn *insn, __u64 pc,
 	return leave(f, s, function, false);
 }
 
+/*
+ * A call of what comes next, which pops the return address: to learn it. Without that, it is
+ * a function that happens to be there, and does not return.
+ */
+static bool is_learnt(const struct ut_follow *f, const struct insn *insn, __u64 pc)
+{
+	__u64 next = pc + insn->len, index;
+	const __u8 *code;
+	size_t len;
+
+	if (insn->op != INSN_CALL || (__u64)insn->imm != next)
+		return false;
+	code = code_at(f, next, &len, &index);
+	return code && len > 1 && ((code[0] & 0xf8) == 0x58 ||
+				   (code[0] == 0x41 && (code[1] & 0xf8) == 0x58));
+}
+
 /* A call. @goes_on: the path goes on behind it, with @s as it is there. */
 static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct state *s,
 		__u32 function, bool *goes_on)
@@ -911,7 +932,7 @@ static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 			return 0;
 		}
 	}
-	if (target == next) {
+	if (is_learnt(f, insn, pc)) {
 		state_push(s, pc);
 		return 0;
 	}
@@ -1026,7 +1047,7 @@ static void skip(struct ut_follow *f, const struct insn *insn, __u64 pc, struct 
 
 	switch (insn->op) {
 	case INSN_CALL:
-		if ((__u64)insn->imm == pc + insn->len) {
+		if (is_learnt(f, insn, pc)) {
 			state_push(s, pc);
 			return;
 		}
