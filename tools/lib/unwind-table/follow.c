@@ -651,11 +651,13 @@ static bool find_bounds(struct ut_follow *f, __u64 pc, __u64 *start, __u64 *end)
 /*
  * Can a jump lead to an address with SP as it is in @s? Not to what was reached with
  * another SP, or to the middle of an instruction: a table has ended, or has none there.
+ * Instructions that were not reached follow each other, too, mostly.
  */
 static bool fits(struct ut_follow *f, __u64 addr, const struct state *s)
 {
 	const struct block *block;
 	__u64 index, pc = addr;
+	bool is_reached = true;
 	struct state there;
 	__u32 number;
 	size_t len;
@@ -680,10 +682,12 @@ static bool fits(struct ut_follow *f, __u64 addr, const struct state *s)
 		struct insn insn;
 		const __u8 *code = code_at(f, pc, &len, &index);
 
-		if (!code || !bit(f->visited, index) || !ut_work(f->work, WORK_INSN) ||
+		if (!code || !ut_work(f->work, WORK_INSN) ||
 		    !insn_decode(f->decoder, code, len, pc, &insn))
 			return true;
-		skip(f, &insn, pc, &there);
+		is_reached &= bit(f->visited, index);
+		if (is_reached)
+			skip(f, &insn, pc, &there);
 		pc += insn.len;
 	}
 	if (pc != addr || !code_at(f, addr, &len, &index))
@@ -1364,6 +1368,10 @@ int ut_follow_new(struct ut_elf *elf, struct ut_follow **follow)
 	for (i = 0; i < elf->nr_code; i++) {
 		const struct ut_segment *segment = &elf->code[i];
 
+		if (!ut_work(f->work, UT_WORK_READ + UT_WORK_SCAN(segment->len))) {
+			err = -E2BIG;
+			goto err;
+		}
 		f->code[i] = malloc(segment->len);
 		if (!f->code[i])
 			goto err;
