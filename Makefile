@@ -13,7 +13,7 @@ FLAME ?=
 CONFIG ?= generic
 
 .PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test soak hostile \
-	first-run fuzz unmodified assembly event-tools switches recipes series prove check bench figures picture \
+	first-run fuzz unmodified assembly assembly-steps event-tools switches recipes series prove check bench figures picture \
 	clean distclean root
 
 help:
@@ -44,6 +44,7 @@ help:
 	@echo 'make first-run [RUNS=]  how complete stacks are without the service, 20 runs each'
 	@echo 'make unmodified       record programs as the distribution built them, in seven ways (an hour)'
 	@echo 'make assembly         record programs whose time goes to assembly without call frame information'
+	@echo 'make assembly-steps   are the rules for it right? these programs, instruction by instruction'
 	@echo "make event-tools      the same by tools that take stacks at the event: bpftrace, bcc's, Debian's perf"
 	@echo 'make switches         record programs that switch stacks: OCaml, Go, coroutines'
 	@echo 'make recipes          try the viewers of recordings (docs/looking.md), hotspot and pprof among them'
@@ -112,7 +113,11 @@ unmodified: tree
 assembly: tree
 	@harness/build feature perf unwind-tables
 	@harness/toolroot programs
-	@MODES='fp defer dwarf' harness/unmodified x264 x265 dav1d djpeg cjpeg nettle-hash factor openssl
+	@COMMAND='make assembly' MODES='fp defer dwarf' harness/unmodified x264 x265 dav1d djpeg cjpeg nettle-hash factor openssl
+
+assembly-steps: tree
+	@harness/toolroot programs
+	@harness/assembly-steps
 
 event-tools: tree
 	@harness/build feature perf unwind-tables

@@ -52,18 +52,30 @@ sub show_table {
 	return $f;
 }
 
-# ranges FILE KIND - of offsets that are outermost, or that a new thread begins at, in
-# ascending order
+# kind_of RULE - what a walk needs there that it may not have
+sub kind_of {
+	my ($rule) = @_;
+
+	return 'unknown' if $rule eq 'unknown';
+	return 'frame pointer' if $rule =~ /^cfa (?:rbp|\*\(rbp)/;
+	return 'register' if $rule =~ /^cfa (?!rsp|\*\(rsp)/;
+	return $1 if $rule =~ /(?:^|, )(outermost|new thread)$/;
+	return '';
+}
+
+# ranges FILE KIND - of offsets that are outermost, or that a new thread begins at, or have
+# rules of another kind, in ascending order
 sub ranges {
 	my ($path, $kind) = @_;
 
 	if (!$ranges{$path}) {
-		my %found = (outermost => [], 'new thread' => []);
+		my %found = map { $_ => [] } ('outermost', 'new thread', 'unknown', 'register', 'frame pointer');
 		if ($path) {
 			my $f = show_table($path);
 			while (<$f>) {
-				push @{$found{$3}}, [hex $1, hex $2]
-					if /^0x([0-9a-f]+)-0x([0-9a-f]+) (?:.*, )?(outermost|new thread)$/;
+				my ($start, $end, $rule) = /^0x([0-9a-f]+)-0x([0-9a-f]+) (.*)$/ or next;
+				my $kind = kind_of($rule) or next;
+				push @{$found{$kind}}, [hex $start, hex $end];
 			}
 			close $f;
 		}
@@ -155,6 +167,19 @@ sub ends_at_entry { ends_with($_[0], 'outermost') }
 # the new one nothing was sampled before.
 sub ends_in_new_thread { @{$_[0]{ips}} == 1 && ends_with($_[0], 'new thread') }
 sub is_first_of_thread { !$seen{$_[0]{tid}}++ }
+
+# why_cut SAMPLE - what there is where its stack ends: nothing that is known, a caller that only
+# a register leads to or the frame pointer, both of which may be lost by then; a rule, which
+# came later; or no file
+sub why_cut {
+	my ($sample) = @_;
+
+	return 'no file' if $sample->{offs}[-1] < 0 || !path_of($sample->{dsos}[-1]);
+	for my $kind ('unknown', 'register', 'frame pointer') {
+		return $kind if ends_with($sample, $kind);
+	}
+	return 'rule';
+}
 
 # rule_at DSO OFFSET - what the table says there
 sub rule_at {

@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * step N COMMAND [ARGUMENT...] - are the rules right where code really goes?
+ * step [-b BURSTS] [-r ROOT] N COMMAND [ARGUMENT...] - are the rules right where code
+ * really goes?
  *
  * Steps through the first N instructions of a program and keeps count of calls and
  * returns. At each instruction the rule for it has to give the return address, CFA
  * and frame pointer of the call that led there. This knows nothing of CFI, so it
  * checks what is known of gaps as well. Exits with 1 if anything is wrong.
+ *
+ * With -b, that many times N instructions are stepped through, of the thread that has
+ * worked most since the last time, and the program runs freely in between, and again when
+ * it has ended. The calls
+ * that led there were not seen. So what the first rule says of the caller has to be what
+ * all others of the same call say, until the function returns: it has to return there.
+ * What has not returned by the end is not proven. Of each file is printed what was
+ * executed in it, and how much of that has no FDE. -r: the command is in another root.
  */
 
 #define _GNU_SOURCE
+#include <ctype.h>
+#include <dirent.h>
+#include <elfutils/libdw.h>
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +35,7 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -30,30 +43,61 @@
 
 #define MAX_DEPTH	10000
 #define MAX_MAPS	200
+#define MAX_FILES	200
+#define MAX_THREADS	100
+/* A thread of the program runs so long between bursts, at least. */
+#define PAUSE_NS	1000000
 #define MAX_REPORTS	20
 
 struct call {
 	__u64	ra;
 	__u64	cfa;
 	__u64	fp;
+	bool	is_claim;	/* A rule has said so; nobody has seen it. */
+	bool	has_fp;
 };
 
-struct map {
-	__u64			start;
-	__u64			end;
-	__u64			offset;
+struct count {
+	unsigned long	right;
+	unsigned long	claimed;	/* right if what was claimed is */
+	unsigned long	not_proven;
+	unsigned long	unknown;
+	unsigned long	wrong;
+	unsigned long	lost_fp;	/* .eh_frame says that FP is the same, and it is not */
+};
+
+struct file {
 	struct unwind_table	*table;
-	char			name[128];
+	struct count		all;
+	struct count		no_fde;
+	unsigned long		places;		/* instructions without FDE */
+	Elf			*elf;
+	Dwarf_CFI		*cfi;
+	__u8			*asked;		/* by offset: 0 or an enum */
+	size_t			len;
+	char			name[256];
+};
+
+enum asked { ASKED_HAS_FDE = 1, ASKED_HAS_NONE };
+
+struct map {
+	__u64		start;
+	__u64		end;
+	__u64		offset;
+	struct file	*file;
 };
 
 static struct call calls[MAX_DEPTH];
 static unsigned int depth;
 static struct map maps[MAX_MAPS];
 static unsigned int nr_maps;
-static pid_t pid;
+static struct file files[MAX_FILES];
+static unsigned int nr_files;
+static bool in_bursts;
+static pid_t pid, thread;
 
 static unsigned long nr_right, nr_outermost, nr_unknown, nr_not_covered, nr_no_table,
-	nr_wrong;
+	nr_not_proven, nr_wrong, nr_lost_fp, nr_steps;
 
 static bool read_memory(__u64 addr, void *to, size_t len)
 {
@@ -70,38 +114,89 @@ static __u64 word_at(__u64 addr)
 	return word;
 }
 
-static void read_maps(void)
+/* The call frame information of a file, of which only is asked whether it has an FDE */
+static void open_cfi(struct file *file, int fd)
 {
-	char path[64], line[512], flags[8];
-	unsigned long start, end, offset;
-	struct map *map;
-	FILE *file;
+	off_t len = lseek(fd, 0, SEEK_END);
+
+	file->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	if (!file->elf || len <= 0)
+		return;
+	file->cfi = dwarf_getcfi_elf(file->elf);
+	file->asked = calloc(len, 1);
+	file->len = file->asked ? len : 0;
+}
+
+static bool has_fde(struct file *file, __u64 offset)
+{
+	Dwarf_Frame *frame = NULL;
+	GElf_Phdr phdr;
+	size_t nr, i;
+
+	if (offset >= file->len)
+		return true;
+	if (file->asked[offset])
+		return file->asked[offset] == ASKED_HAS_FDE;
+	file->asked[offset] = ASKED_HAS_NONE;
+	if (!elf_getphdrnum(file->elf, &nr) && file->cfi) {
+		for (i = 0; i < nr; i++) {
+			if (!gelf_getphdr(file->elf, i, &phdr) || phdr.p_type != PT_LOAD ||
+			    offset - phdr.p_offset >= phdr.p_filesz)
+				continue;
+			if (!dwarf_cfi_addrframe(file->cfi,
+						 offset - phdr.p_offset + phdr.p_vaddr, &frame))
+				file->asked[offset] = ASKED_HAS_FDE;
+		}
+	}
+	free(frame);
+	file->places += file->asked[offset] == ASKED_HAS_NONE;
+	return file->asked[offset] == ASKED_HAS_FDE;
+}
+
+static struct file *find_file(const char *name, __u64 start)
+{
+	struct file *file;
+	unsigned int i;
 	int fd;
 
-	while (nr_maps)
-		unwind_table_free(maps[--nr_maps].table);
+	for (i = 0; i < nr_files; i++) {
+		if (!strcmp(files[i].name, name))
+			return &files[i];
+	}
+	if (nr_files == MAX_FILES)
+		errx(2, "too many files");
+	file = &files[nr_files++];
+	snprintf(file->name, sizeof(file->name), "%s", name);
+	if (!strcmp(name, "[vdso]")) {
+		unwind_table_from_process(pid, start, &file->table);
+	} else if (name[0] == '/') {
+		fd = open(name, O_RDONLY);
+		unwind_table_from_fd(fd, &file->table);
+		if (in_bursts)
+			open_cfi(file, fd);
+		else
+			close(fd);
+	}
+	return file;
+}
+
+static void read_maps(void)
+{
+	char path[64], line[512], flags[8], name[256];
+	unsigned long start, end, offset;
+	FILE *file;
+
+	nr_maps = 0;
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	file = fopen(path, "r");
 	if (!file)
 		err(2, "%s", path);
 	while (fgets(line, sizeof(line), file) && nr_maps < MAX_MAPS) {
-		map = &maps[nr_maps];
-		map->name[0] = 0;
-		if (sscanf(line, "%lx-%lx %7s %lx %*s %*s %127s", &start, &end, flags,
-			   &offset, map->name) < 4 || flags[2] != 'x')
+		name[0] = 0;
+		if (sscanf(line, "%lx-%lx %7s %lx %*s %*s %255s", &start, &end, flags,
+			   &offset, name) < 4 || flags[2] != 'x')
 			continue;
-		map->start = start;
-		map->end = end;
-		map->offset = offset;
-		map->table = NULL;
-		if (!strcmp(map->name, "[vdso]")) {
-			unwind_table_from_process(pid, start, &map->table);
-		} else if (map->name[0] == '/') {
-			fd = open(map->name, O_RDONLY);
-			unwind_table_from_fd(fd, &map->table);
-			close(fd);
-		}
-		nr_maps++;
+		maps[nr_maps++] = (struct map){ start, end, offset, find_file(name, start) };
 	}
 	fclose(file);
 }
@@ -184,50 +279,119 @@ static void wrong(const struct map *map, __u64 offset, const char *what)
 {
 	if (nr_wrong++ >= MAX_REPORTS)
 		return;
-	printf("%s: 0x%llx: %s\n", map->name, offset, what);
+	printf("%s: 0x%llx: %s\n", map->file->name, offset, what);
 	fflush(stdout);
-	unwind_table_print(map->table, offset, offset + 1, stdout);
+	unwind_table_print(map->file->table, offset, offset + 1, stdout);
+}
+
+/* What became of instructions that are right if what was claimed is */
+static void settle(bool is_proven)
+{
+	struct count *counts;
+	unsigned int i, k;
+
+	for (i = 0; i < nr_files; i++) {
+		counts = &files[i].all;
+		for (k = 0; k < 2; k++, counts = &files[i].no_fde) {
+			if (is_proven)
+				counts->right += counts->claimed;
+			else
+				counts->not_proven += counts->claimed;
+			if (!k && is_proven)
+				nr_right += counts->claimed;
+			else if (!k)
+				nr_not_proven += counts->claimed;
+			counts->claimed = 0;
+		}
+	}
+}
+
+enum verdict { RIGHT, CLAIMED, UNKNOWN, WRONG, LOST_FP, OTHER };
+
+static enum verdict judge(const struct user_regs_struct *r, const struct map *map, __u64 offset)
+{
+	struct call *call = depth ? &calls[depth - 1] : NULL;
+	struct unwind_table_rule rule = find_rule(map->file->table, offset);
+	bool has_fp = rule.fp.where != UNWIND_TABLE_NONE;
+	__u64 cfa, fp = 0;
+
+	switch (rule.kind) {
+	case UNWIND_TABLE_NOT_COVERED:
+		nr_not_covered++;
+		return OTHER;
+	case UNWIND_TABLE_UNKNOWN:
+		nr_unknown++;
+		return UNKNOWN;
+	case UNWIND_TABLE_OUTERMOST:
+		nr_outermost++;
+		if (!call)
+			return OTHER;
+		wrong(map, offset, "has a caller");
+		return WRONG;
+	}
+	if (!call && !in_bursts) {
+		wrong(map, offset, "has no caller");
+		return WRONG;
+	}
+	cfa = at_loc(&rule.cfa, 0, r) + rule.cfa_add;
+	if (has_fp)
+		fp = at_loc(&rule.fp, cfa, r);
+	if (!call) {
+		call = &calls[depth++];
+		*call = (struct call){
+			.ra = at_loc(&rule.ra, cfa, r), .cfa = cfa, .fp = fp,
+			.is_claim = true, .has_fp = has_fp,
+		};
+		return CLAIMED;
+	}
+	if (cfa != call->cfa) {
+		wrong(map, offset, "CFA");
+	} else if (at_loc(&rule.ra, cfa, r) != call->ra) {
+		wrong(map, offset, "return address");
+	} else if (has_fp && call->has_fp && fp != call->fp) {
+		/* Functions that only assembly calls have CFI that does not know of it. */
+		if (in_bursts && rule.fp.where == UNWIND_TABLE_SAME && has_fde(map->file, offset)) {
+			nr_lost_fp++;
+			return LOST_FP;
+		}
+		wrong(map, offset, "frame pointer");
+	} else {
+		if (has_fp) {
+			call->fp = fp;
+			call->has_fp = true;
+		}
+		if (call->is_claim)
+			return CLAIMED;
+		nr_right++;
+		return RIGHT;
+	}
+	return WRONG;
+}
+
+static void add_verdict(struct count *count, enum verdict verdict)
+{
+	count->right += verdict == RIGHT;
+	count->claimed += verdict == CLAIMED;
+	count->unknown += verdict == UNKNOWN;
+	count->wrong += verdict == WRONG;
+	count->lost_fp += verdict == LOST_FP;
 }
 
 static void check(const struct user_regs_struct *r)
 {
-	const struct call *call = depth ? &calls[depth - 1] : NULL;
 	const struct map *map = find_map(r->rip);
-	struct unwind_table_rule rule;
-	__u64 cfa, offset;
+	enum verdict verdict;
+	__u64 offset;
 
-	if (!map || !map->table) {
+	if (!map || !map->file->table) {
 		nr_no_table++;
 		return;
 	}
 	offset = r->rip - map->start + map->offset;
-	rule = find_rule(map->table, offset);
-	switch (rule.kind) {
-	case UNWIND_TABLE_NOT_COVERED:
-		nr_not_covered++;
-		return;
-	case UNWIND_TABLE_UNKNOWN:
-		nr_unknown++;
-		return;
-	case UNWIND_TABLE_OUTERMOST:
-		nr_outermost++;
-		if (call)
-			wrong(map, offset, "has a caller");
-		return;
-	}
-	if (!call) {
-		wrong(map, offset, "has no caller");
-		return;
-	}
-	cfa = at_loc(&rule.cfa, 0, r) + rule.cfa_add;
-	if (cfa != call->cfa)
-		wrong(map, offset, "CFA");
-	else if (at_loc(&rule.ra, cfa, r) != call->ra)
-		wrong(map, offset, "return address");
-	else if (rule.fp.where != UNWIND_TABLE_NONE && at_loc(&rule.fp, cfa, r) != call->fp)
-		wrong(map, offset, "frame pointer");
-	else
-		nr_right++;
+	verdict = judge(r, map, offset);
+	add_verdict(&map->file->all, verdict);
+	if (in_bursts && !has_fde(map->file, offset))
+		add_verdict(&map->file->no_fde, verdict);
 }
 
 /* Does an instruction call? e8, or ff /2, whatever its prefixes are */
@@ -277,8 +441,38 @@ static void signalled(const struct user_regs_struct *before,
 {
 	if (depth + 2 > MAX_DEPTH)
 		errx(2, "too deep");
-	calls[depth++] = (struct call){ before->rip, before->rsp, before->rbp };
-	calls[depth++] = (struct call){ word_at(after->rsp), after->rsp + 8, after->rbp };
+	calls[depth++] = (struct call){
+		.ra = before->rip, .cfa = before->rsp, .fp = before->rbp, .has_fp = true,
+	};
+	calls[depth++] = (struct call){
+		.ra = word_at(after->rsp), .cfa = after->rsp + 8, .fp = after->rbp, .has_fp = true,
+	};
+}
+
+/* A function that was there before returns: there, and with that frame pointer? */
+static void check_claim(const struct call *claim, const struct user_regs_struct *before,
+			const __u8 *code, const struct user_regs_struct *after)
+{
+	const struct map *map = find_map(before->rip);
+	bool is_right;
+
+	while (*code == 0xf3 || *code == 0xf2)
+		code++;
+	if (*code != 0xc3 && *code != 0xc2) {
+		if (after->rsp > claim->cfa)
+			settle(false);
+		return;
+	}
+	is_right = before->rsp + 8 == claim->cfa && after->rip == claim->ra;
+	if (is_right && claim->has_fp && after->rbp != claim->fp) {
+		is_right = map && has_fde(map->file, before->rip - map->start + map->offset);
+		nr_lost_fp += is_right;
+	}
+	settle(is_right);
+	if (is_right || !map)
+		return;
+	wrong(map, before->rip - map->start + map->offset, "returns to another place");
+	depth--;
 }
 
 /* From one instruction to the next */
@@ -292,9 +486,12 @@ static void follow(const struct user_regs_struct *before, const __u8 *code,
 			.ra	= word_at(after->rsp),
 			.cfa	= before->rsp,
 			.fp	= before->rbp,
+			.has_fp	= true,
 		};
 		return;
 	}
+	if (depth && calls[depth - 1].is_claim)
+		check_claim(&calls[depth - 1], before, code, after);
 	/*
 	 * Who is back from a call has no more of it on the stack. vfork() has taken
 	 * its return address from there, but does not return with that. A jump to
@@ -306,45 +503,211 @@ static void follow(const struct user_regs_struct *before, const __u8 *code,
 		depth--;
 }
 
-int main(int argc, char **argv)
+/* Returns whether the thread is still there. */
+static bool step_through(unsigned long n, bool is_checked)
 {
 	struct user_regs_struct regs, next;
-	unsigned long i, n;
 	__u8 code[16];
 	int status, sig = 0;
 
-	if (argc < 3)
-		errx(2, "usage: step N COMMAND [ARGUMENT...]");
-	n = strtoul(argv[1], NULL, 0);
-	pid = fork();
-	if (!pid) {
-		ptrace(PTRACE_TRACEME, 0, 0, 0);
-		dup2(open("/dev/null", O_WRONLY), 1);
-		execv(argv[2], argv + 2);
-		_exit(127);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
-		errx(2, "%s cannot be started", argv[2]);
-	if (ptrace(PTRACE_GETREGS, pid, 0, &regs))
-		err(2, "PTRACE_GETREGS");
-	for (i = 0; i < n; i++, regs = next) {
-		check(&regs);
+	if (ptrace(PTRACE_GETREGS, thread, 0, &regs))
+		return false;
+	for (; n; n--, regs = next) {
+		if (is_checked)
+			check(&regs);
 		memset(code, 0, sizeof(code));
 		if (!read_memory(regs.rip, code, sizeof(code)))
 			read_memory(regs.rip, code, 8);
-		if (ptrace(PTRACE_SINGLESTEP, pid, 0, sig) || waitpid(pid, &status, 0) != pid ||
-		    !WIFSTOPPED(status) || ptrace(PTRACE_GETREGS, pid, 0, &next))
-			break;
+		if (ptrace(PTRACE_SINGLESTEP, thread, 0, sig) ||
+		    waitpid(thread, &status, __WALL) != thread || !WIFSTOPPED(status) ||
+		    ptrace(PTRACE_GETREGS, thread, 0, &next))
+			return false;
+		nr_steps++;
 		if (sig && in_handler(&regs, &next))
 			signalled(&regs, &next);
-		else
+		else if (is_checked)
 			follow(&regs, code, &next);
-		sig = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+		sig = WSTOPSIG(status) == SIGTRAP || status >> 16 ? 0 : WSTOPSIG(status);
+	}
+	return true;
+}
+
+/* A thread and the CPU time that it had the last time, in nanoseconds */
+static struct {
+	pid_t		id;
+	long long	time;
+} threads[MAX_THREADS];
+
+static long long time_of(pid_t id)
+{
+	long long time = 0;
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, id);
+	file = fopen(path, "r");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%lld", &time) != 1)
+		time = 0;
+	fclose(file);
+	return time;
+}
+
+/* The thread that has worked most since the last time, and so long; 0: none is there */
+static pid_t busiest(long long *most)
+{
+	char path[64];
+	struct dirent *entry;
+	long long time;
+	pid_t found = 0;
+	unsigned int i;
+	DIR *dir;
+
+	*most = -1;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	if (!dir)
+		return 0;
+	while ((entry = readdir(dir))) {
+		pid_t id = atoi(entry->d_name);
+
+		if (!isdigit(entry->d_name[0]))
+			continue;
+		for (i = 0; i + 1 < MAX_THREADS && threads[i].id && threads[i].id != id; i++)
+			;
+		time = time_of(id);
+		if (threads[i].id != id)
+			threads[i].time = 0;
+		threads[i].id = id;
+		if (time - threads[i].time > *most) {
+			*most = time - threads[i].time;
+			found = id;
+		}
+	}
+	closedir(dir);
+	return found;
+}
+
+/* Wait until a thread has worked; false: the program has ended */
+static bool pause_until_busy(void)
+{
+	const struct timespec moment = { .tv_nsec = 200000 };
+	long long most;
+	unsigned int i;
+	int status;
+
+	do {
+		nanosleep(&moment, NULL);
+		if (waitpid(pid, &status, WNOHANG))
+			return false;
+		thread = busiest(&most);
+	} while (thread && most < PAUSE_NS);
+	for (i = 0; i < MAX_THREADS && threads[i].id; i++)
+		threads[i].time = time_of(threads[i].id);
+	return thread;
+}
+
+/* Returns whether the program is still there. */
+static bool burst(unsigned long n)
+{
+	int status;
+
+	if (!pause_until_busy())
+		return false;
+	/* It may have ended since, and then another one has its turn. */
+	if (ptrace(PTRACE_SEIZE, thread, 0, 0) || ptrace(PTRACE_INTERRUPT, thread, 0, 0) ||
+	    waitpid(thread, &status, __WALL) != thread || !WIFSTOPPED(status))
+		return true;
+	/* A system call may have been interrupted, which begins anew. */
+	if (step_through(1, false) && step_through(n, true))
+		ptrace(PTRACE_DETACH, thread, 0, 0);
+	settle(false);
+	depth = 0;
+	return true;
+}
+
+static void print_counts(const struct count *count)
+{
+	printf("%lu right, %lu not proven, %lu unknown, %lu wrong", count->right,
+	       count->not_proven, count->unknown, count->wrong);
+	if (count->lost_fp)
+		printf(", %lu with another FP than .eh_frame says", count->lost_fp);
+}
+
+static void print_file(const struct file *file)
+{
+	printf("%s: ", file->name);
+	print_counts(&file->all);
+	printf("; at %lu places without FDE: ", file->places);
+	print_counts(&file->no_fde);
+	putchar('\n');
+}
+
+static void start(char **argv, const char *root)
+{
+	int status, null;
+
+	pid = fork();
+	if (!pid) {
+		if (!in_bursts)
+			ptrace(PTRACE_TRACEME, 0, 0, 0);
+		null = open("/dev/null", O_WRONLY);
+		dup2(null, 1);
+		if (in_bursts)
+			dup2(null, 2);
+		if (!root || !chroot(root))
+			execv(argv[0], argv);
+		_exit(127);
+	}
+	if (pid < 0)
+		err(2, "fork");
+	thread = pid;
+	if (!in_bursts && (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)))
+		errx(2, "%s cannot be started", argv[0]);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long bursts = 0, n, i;
+	const char *root = NULL;
+	int option;
+
+	while ((option = getopt(argc, argv, "+b:r:")) != -1) {
+		if (option == 'b')
+			bursts = strtoul(optarg, NULL, 0);
+		else if (option == 'r')
+			root = optarg;
+		else
+			return 2;
+	}
+	argv += optind;
+	if (argc - optind < 2)
+		errx(2, "usage: step [-b BURSTS] [-r ROOT] N COMMAND [ARGUMENT...]");
+	n = strtoul(argv[0], NULL, 0);
+	in_bursts = bursts;
+	elf_version(EV_CURRENT);
+	start(argv + 1, root);
+	if (!in_bursts)
+		step_through(n, true);
+	for (i = 0; i < bursts; i++) {
+		if (burst(n))
+			continue;
+		memset(threads, 0, sizeof(threads));
+		nr_maps = 0;
+		start(argv + 1, root);
 	}
 	kill(pid, SIGKILL);
-	printf("%s: %lu instructions, %lu right, %lu outermost, ", argv[2], i, nr_right,
+	settle(false);
+	for (i = 0; in_bursts && i < nr_files; i++)
+		print_file(&files[i]);
+	printf("%s: %lu instructions, %lu right, %lu outermost, ", argv[1], nr_steps, nr_right,
 	       nr_outermost);
-	printf("%lu unknown, %lu not covered, %lu without table, %lu wrong\n", nr_unknown,
+	printf("%lu unknown, %lu not covered, %lu without table, %lu wrong", nr_unknown,
 	       nr_not_covered, nr_no_table, nr_wrong);
+	if (in_bursts)
+		printf(", %lu not proven, %lu with another FP than .eh_frame says", nr_not_proven,
+		       nr_lost_fp);
+	putchar('\n');
 	return nr_wrong || !nr_right;
 }
