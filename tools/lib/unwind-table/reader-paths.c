@@ -22,11 +22,21 @@
 /* So many entries are looked at for one question, which has to end in time. */
 #define MAX_ENTRIES	256
 
+/*
+ * With the mount that it is seen by. Devices do not tell: on overlayfs, a file may have another
+ * one than its directory.
+ */
+static int look_at(int dir, const char *name, struct statx *st)
+{
+	return statx(dir, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+		     STATX_BASIC_STATS | STATX_MNT_ID, st) ? -errno : 0;
+}
+
 /* One step of a way */
-static int enter(int dir, const char *name, size_t len, const __u64 *dev)
+static int enter(int dir, const char *name, size_t len, const __u64 *mount)
 {
 	char one[NAME_MAX + 1];
-	struct stat st;
+	struct statx st;
 	int fd;
 
 	if (len > NAME_MAX)
@@ -38,21 +48,21 @@ static int enter(int dir, const char *name, size_t len, const __u64 *dev)
 	fd = openat(dir, one, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, &st) || S_ISLNK(st.st_mode) || (dev && st.st_dev != *dev)) {
+	if (look_at(fd, "", &st) || S_ISLNK(st.stx_mode) || (mount && st.stx_mnt_id != *mount)) {
 		close(fd);
 		return -ELOOP;
 	}
 	return fd;
 }
 
-int reader_walk(int dir, const char *path, const __u64 *dev)
+int reader_walk(int dir, const char *path, const __u64 *mount)
 {
 	int fd = dir, next;
 	size_t len;
 
 	for (path += strspn(path, "/"); *path; path += strspn(path, "/")) {
 		len = strcspn(path, "/");
-		next = enter(fd, path, len, dev);
+		next = enter(fd, path, len, mount);
 		if (fd != dir)
 			close(fd);
 		if (next < 0)
@@ -66,8 +76,8 @@ int reader_walk(int dir, const char *path, const __u64 *dev)
 int reader_open_path(const struct reader_page *page)
 {
 	int directory, fd;
-	struct stat st;
-	__u64 dev;
+	struct statx st;
+	__u64 mount;
 
 	/* Somebody has chosen this file. */
 	if (!page->directory[0]) {
@@ -77,10 +87,10 @@ int reader_open_path(const struct reader_page *page)
 	directory = open(page->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (directory < 0)
 		return -errno;
-	fd = fstat(directory, &st) ? -errno : 0;
-	dev = st.st_dev;
+	fd = look_at(directory, "", &st);
+	mount = st.stx_mnt_id;
 	if (!fd)
-		fd = reader_walk(directory, page->path, &dev);
+		fd = reader_walk(directory, page->path, &mount);
 	if (fd != directory)
 		close(directory);
 	return fd;
@@ -106,25 +116,23 @@ int reader_check_program(int fd)
 
 /*
  * 'd': a directory; 'f': a file that may be a program or a library, which nearly all
- * tell by their mode or name; 0: anything else. What is mounted there is on another
- * device.
+ * tell by their mode or name; 0: anything else, and what is mounted there.
  */
-static char kind_of(int directory, const struct dirent *entry, __u64 dev)
+static char kind_of(int directory, const struct dirent *entry, __u64 mount)
 {
-	struct stat st;
+	struct statx st;
 
 	if (entry->d_type != DT_REG && entry->d_type != DT_DIR &&
 	    entry->d_type != DT_UNKNOWN)
 		return 0;
 	if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
 		return 0;
-	if (fstatat(directory, entry->d_name, &st,
-		    AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) || st.st_dev != dev)
+	if (look_at(directory, entry->d_name, &st) || st.stx_mnt_id != mount)
 		return 0;
-	if (S_ISDIR(st.st_mode))
+	if (S_ISDIR(st.stx_mode))
 		return 'd';
-	if (S_ISREG(st.st_mode) && st.st_size >= (off_t)sizeof(Elf64_Ehdr) &&
-	    ((st.st_mode & 0111) || strstr(entry->d_name, ".so")))
+	if (S_ISREG(st.stx_mode) && st.stx_size >= sizeof(Elf64_Ehdr) &&
+	    ((st.stx_mode & 0111) || strstr(entry->d_name, ".so")))
 		return 'f';
 	return 0;
 }
@@ -143,15 +151,17 @@ int reader_list_directory(struct reader_page *page, int directory)
 	const size_t largest = sizeof(((struct dirent *)0)->d_name) + 1;
 	struct dirent *entry;
 	int i, fd, error = 0;
+	struct statx st;
 	char kind;
 	DIR *dir;
 
 	fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	dir = fdopendir(fd);
+	error = look_at(fd, "", &st);
+	dir = error ? NULL : fdopendir(fd);
 	if (!dir) {
-		error = -errno;
+		error = error ?: -errno;
 		close(fd);
 		return error;
 	}
@@ -166,7 +176,7 @@ int reader_list_directory(struct reader_page *page, int directory)
 			page->end = true;
 			break;
 		}
-		kind = kind_of(fd, entry, page->mappings[0].dev);
+		kind = kind_of(fd, entry, st.stx_mnt_id);
 		if (kind)
 			add_name(page, kind, entry->d_name);
 		page->position = telldir(dir);

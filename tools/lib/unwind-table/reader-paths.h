@@ -11,11 +11,11 @@
 
 /*
  * The way from a directory, or if the path is empty that itself, without following
- * symbolic links or "..". @dev: NULL, or the device that may not be left. openat2() could do
+ * symbolic links or "..". @mount: NULL, or the mount that may not be left. openat2() could do
  * this, but systemd does not allow it to services that may set no set-user-ID bits: a filter
  * of system calls does not see its flags.
  */
-int reader_walk(int dir, const char *path, const __u64 *dev);
+int reader_walk(int dir, const char *path, const __u64 *mount);
 
 /* A descriptor that is not open for reading yet, or a negative errno */
 int reader_open_path(const struct reader_page *page);
