@@ -84,10 +84,7 @@ int ut_fingerprint(const struct ut_source *src, __u64 *print)
 	Elf64_Ehdr ehdr;
 	int err;
 
-	/* Nothing is attached again by what somebody has in his memory. */
 	*print = 0;
-	if (src->loaded)
-		return 0;
 	err = ut_elf_open(&elf, src);
 	if (err)
 		return err;

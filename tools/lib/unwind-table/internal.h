@@ -473,12 +473,6 @@ int ut_make(const struct ut_source *src, struct unwind_table **table);
 /* MFD_CLOEXEC | MFD_NOEXEC_SEAL, which older C libraries do not know */
 #define UT_MEMFD_FLAGS	0x9
 
-/*
- * Copy what a process has mapped of a file to memory, which becomes @src->fd. To be closed if this
- * returns 0.
- */
-int ut_copy_process(int pid, __u64 address, struct ut_source *src);
-
 struct unwind_table {
 	void				*data;
 	size_t				len;

@@ -48,6 +48,7 @@
 #include "internal.h"
 #include "keeper-reader.h"
 #include "reader-paths.h"
+#include "reader-user.h"
 #include "unwind-keeper.h"
 
 /* Where the reader has it */
@@ -69,8 +70,8 @@
 #define END_MS		1000
 
 /*
- * What the reader needs: mappings of processes and their memory, files by their mappings, all
- * files; and where root has started it by hand, to make parsers nobody's
+ * What the reader needs: mappings of processes, files by their mappings, all files; to make
+ * parsers nobody's, and to become the user of a file that is shown to nobody else
  */
 #define OPENER_CAPABILITIES						\
 	(1ull << CAP_SYS_PTRACE | 1ull << CAP_CHECKPOINT_RESTORE |	\
@@ -85,13 +86,12 @@ static struct {
 	int fd;
 	void *here;
 	struct file_id id;
-	/* What the parser reads: @fd, which may be a copy of the memory of a process */
+	/* What the parser reads: @fd */
 	struct ut_source src;
 } opened = { .found = -1, .fd = -1 };
 
 /* ... and what goes with the answer */
-static int passed[READER_MAX_PASSED];
-static int nr_passed;
+static int passed = -1;
 
 /* ------------------------------------------------------------------------ */
 /* Mappings								      */
@@ -189,9 +189,11 @@ static __u64 get_handle(int fd)
 static int get_id(int fd, struct file_id *id)
 {
 	struct stat st;
+	int error;
 
-	if (fstat(fd, &st))
-		return -errno;
+	error = user_stat(fd, &st);
+	if (error)
+		return error;
 	if (!S_ISREG(st.st_mode))
 		return -ENOEXEC;
 	set_id(id, &st);
@@ -258,6 +260,9 @@ static int open_mapped(int proc, int maps, const struct mapping *mapping,
 			return fd;
 		if (fd >= 0)
 			close(fd);
+		/* It is the file, however little may be done with it. */
+		if (!way && fd >= 0)
+			return error;
 		if (!first_error)
 			first_error = error;
 	}
@@ -365,12 +370,21 @@ static void set_name(struct reader_page *page, int fd)
 			*c = '?';
 }
 
+static __u64 rusage_ns(const struct rusage *usage)
+{
+	return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000000ull +
+	       (usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000ull;
+}
+
+/* With what its children have used, which have ended */
 static __u64 cpu_ns(void)
 {
+	struct rusage children = { };
 	struct timespec now;
 
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
+	getrusage(RUSAGE_CHILDREN, &children);
+	return now.tv_sec * 1000000000ull + now.tv_nsec + rusage_ns(&children);
 }
 
 /* In seconds, where a file system keeps whole ones: FAT keeps every other one. */
@@ -406,11 +420,6 @@ static int get_settled_id(int fd, struct file_id *id)
 	return -ETXTBSY;
 }
 
-static void pass(int fd)
-{
-	passed[nr_passed++] = fd;
-}
-
 /* The answers are on their way, or there will be none. */
 static void close_opened(void)
 {
@@ -423,41 +432,6 @@ static void close_opened(void)
 	opened.here = NULL;
 	opened.fd = -1;
 	opened.found = -1;
-}
-
-/*
- * A file that we must not read is read from the memory of the process, and attached by its
- * address there. The process could still have had another file
- * there while this was read. That is of no use to it if it might as well write to the
- * file, and of others' files none is made.
- */
-static int open_memory(struct reader_page *page, int proc, const struct mapping *mapping)
-{
-	struct stat owner, process;
-	int pidfd, error;
-
-	page->step = READER_READ;
-	if (fstat(opened.found, &owner) || fstat(proc, &process) ||
-	    owner.st_uid != process.st_uid)
-		return -EACCES;
-	error = ut_copy_process(page->pid, mapping->start, &opened.src);
-	if (error)
-		return error;
-	opened.fd = opened.src.fd;
-	pidfd = syscall(SYS_pidfd_open, page->pid, 0);
-	if (pidfd < 0)
-		return -errno;
-	/* If it has not ended, the number was its own all the time. */
-	if (faccessat(proc, "maps", F_OK, 0)) {
-		close(pidfd);
-		return -ESRCH;
-	}
-	page->from_memory = true;
-	page->here = mapping->start;
-	opened.id = mapping->id;
-	pass(opened.found);
-	pass(pidfd);
-	return 0;
 }
 
 /* That a process has waited for a CPU; 0: this one */
@@ -511,22 +485,26 @@ static void be_nobody(void)
 }
 
 /* What the file says can do no more than make its table wrong. */
-static void confine(int out)
+static void confine(int out, pid_t reader)
 {
 	alarm(READER_SECONDS);
 	if (opened.here)
 		munmap(opened.here, 1);
 	dup2(opened.fd, PARSER_IN);
 	dup2(out, PARSER_OUT);
+	/* FUSE takes requests of no user whom it does not know, by a descriptor neither. */
+	if (user_was_needed())
+		user_become(reader);
+	else
+		be_nobody();
 	syscall(SYS_close_range, PARSER_OUT + 1, ~0U, 0);
-	be_nobody();
 	unwind_keeper_limit_capabilities(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	filter_calls();
 }
 
 /* Without a table, only its fingerprint is of interest; with one it follows that. */
-static void be_parser(struct reader_page *page, int out, bool with_table)
+static void be_parser(int out, bool with_table, pid_t reader)
 {
 	struct unwind_table *table = NULL;
 	struct ut_source src = opened.src;
@@ -536,8 +514,7 @@ static void be_parser(struct reader_page *page, int out, bool with_table)
 	ssize_t n;
 	int error;
 
-	munmap(page, sizeof(*page));
-	confine(out);
+	confine(out, reader);
 	src.fd = PARSER_IN;
 	error = with_table ? ut_make(&src, &table) : 0;
 	error = error ?: ut_fingerprint(&src, &print);
@@ -553,17 +530,11 @@ static void be_parser(struct reader_page *page, int out, bool with_table)
 	_exit(write(PARSER_OUT, &print, sizeof(print)) == sizeof(print) ? 0 : ENOMEM);
 }
 
-static __u64 rusage_ns(const struct rusage *usage)
-{
-	return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000000ull +
-	       (usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) * 1000ull;
-}
-
-/* What it says goes if it makes sense. */
+/* What it says goes if it makes sense. A user may have killed what is his. */
 static int parser_error(int status)
 {
 	if (!WIFEXITED(status))
-		return -EPIPE;
+		return user_was_needed() ? -EAGAIN : -EPIPE;
 	switch (WEXITSTATUS(status)) {
 	case 0:
 	case ENODATA:
@@ -580,6 +551,7 @@ static int parser_error(int status)
 /* Have a parser look at what is open, and write. -EPIPE: it crashed. */
 static int run_parser(struct reader_page *page, bool with_table)
 {
+	const pid_t reader = getpid();
 	struct rusage usage;
 	int out, status;
 	siginfo_t info;
@@ -591,10 +563,10 @@ static int run_parser(struct reader_page *page, bool with_table)
 	out = memfd_create("unwind-table", UT_MEMFD_FLAGS);
 	if (out < 0)
 		return -errno;
-	pass(out);
+	passed = out;
 	pid = fork();
 	if (!pid)
-		be_parser(page, out, with_table);
+		be_parser(out, with_table, reader);
 	if (pid < 0)
 		return -errno;
 	/* What it has waited for is known as long as it is not gone altogether. */
@@ -624,16 +596,6 @@ static int check_opened(void)
 		error = -ESTALE;
 	close_opened();
 	return error;
-}
-
-/* For reading, now that it is known to be a regular file */
-static int reopen(int fd)
-{
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
 }
 
 /* As others see it in their maps once they have it mapped, too */
@@ -702,7 +664,7 @@ static int open_program(struct reader_page *page, struct mapping **mapping, int 
 	if (*found < 0)
 		return *found;
 	*mapping = &page->mappings[0];
-	fd = reopen(*found);
+	fd = user_open(*found);
 	if (fd < 0)
 		return fd;
 	error = reader_check_program(fd) ?: identify(fd, *mapping);
@@ -763,14 +725,14 @@ static int open_file(struct reader_page *page, int proc, int maps,
 		return *found;
 	set_name(page, *found);
 	return is_excluded(&page->exclude, EXCLUDE_PATH, page->name) ? -ENODATA :
-								       reopen(*found);
+								       user_open(*found);
 }
 
 static __u64 stored_bytes(int fd)
 {
 	struct stat st;
 
-	return fstat(fd, &st) ? 0 : st.st_blocks * 512ULL;
+	return user_stat(fd, &st) ? 0 : st.st_blocks * 512ULL;
 }
 
 static int open_for_table(struct reader_page *page, int proc, int maps)
@@ -779,8 +741,6 @@ static int open_for_table(struct reader_page *page, int proc, int maps)
 	int error;
 
 	opened.fd = open_file(page, proc, maps, &mapping, &opened.found);
-	if (page->pid && opened.found >= 0 && (opened.fd == -EACCES || opened.fd == -EPERM))
-		return open_memory(page, proc, mapping);
 	if (opened.fd < 0)
 		return opened.fd;
 	page->step = READER_READ;
@@ -798,7 +758,7 @@ static int open_for_table(struct reader_page *page, int proc, int maps)
 		.fd = opened.fd, .len = mapping->id.size, .stored = stored_bytes(opened.fd)
 	};
 	page->here = (unsigned long)opened.here;
-	pass(opened.found);
+	passed = opened.found;
 	return 0;
 }
 
@@ -831,6 +791,7 @@ static int answer(struct reader_page *page)
 	if (page->question == READER_CHECK)
 		return check_opened();
 	close_opened();
+	user_forget();
 	if (!page->pid)
 		return answer_about_path(page);
 
@@ -838,6 +799,7 @@ static int answer(struct reader_page *page)
 	if (proc < 0)
 		return proc;
 	owner_read(proc, &page->mapper);
+	user_set(proc, &page->mapper);
 	if (page->question == READER_LIST || page->question == READER_LOOK) {
 		error = list_mappings(page, proc,
 				      page->question == READER_LOOK);
@@ -847,7 +809,6 @@ static int answer(struct reader_page *page)
 		if (maps >= 0)
 			close(maps);
 	}
-	close(proc);
 	return error;
 }
 
@@ -896,22 +857,20 @@ static bool send_answer(void)
 	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
 	struct cmsghdr *cmsg;
 	bool sent;
-	int i;
 
-	if (nr_passed) {
+	if (passed >= 0) {
 		message.msg_control = control.space;
-		message.msg_controllen = CMSG_SPACE(nr_passed * sizeof(int));
+		message.msg_controllen = sizeof(control.space);
 		cmsg = CMSG_FIRSTHDR(&message);
 		cmsg->cmsg_level = SOL_SOCKET;
 		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(nr_passed * sizeof(int));
-		memcpy(CMSG_DATA(cmsg), passed, nr_passed * sizeof(int));
+		cmsg->cmsg_len = CMSG_LEN(sizeof(passed));
+		memcpy(CMSG_DATA(cmsg), &passed, sizeof(passed));
 	}
 	sent = sendmsg(SOCKET, &message, MSG_NOSIGNAL) == 1;
-	for (i = 0; i < nr_passed; i++)
-		if (passed[i] != opened.found)
-			close(passed[i]);
-	nr_passed = 0;
+	if (passed >= 0 && passed != opened.found)
+		close(passed);
+	passed = -1;
 	return sent;
 }
 
@@ -944,6 +903,8 @@ static void be_reader(struct reader_page *page, int sock)
 	unwind_keeper_limit_capabilities(OPENER_CAPABILITIES, OPENER_CAPABILITIES);
 	/* The keeper attaches tables to what is mapped here. */
 	prctl(PR_SET_DUMPABLE, 1);
+	/* What it starts has nothing to say to the keeper. */
+	madvise(page, sizeof(*page), MADV_DONTFORK);
 
 	for (;;) {
 		alarm(0);
@@ -959,7 +920,8 @@ static void be_reader(struct reader_page *page, int sock)
 		page->error = answer(page);
 		if (page->error && page->question == READER_HOLD)
 			close_opened();
-		page->cpu_ns = cpu_ns() - start + page->build_ns;
+		page->as_user = user_was_needed();
+		page->cpu_ns = cpu_ns() - start;
 		page->busy_ns = monotonic_ns() - begin - (delay_ns(0) - delay) - page->delay_ns;
 		if (!send_answer())
 			_exit(0);
@@ -1056,7 +1018,6 @@ static void drop(int *fd)
 static void drop_passed(struct reader *reader)
 {
 	drop(&reader->file);
-	drop(&reader->process);
 	drop(&reader->table);
 }
 
@@ -1096,7 +1057,6 @@ int reader_open(struct reader *reader)
 	memset(reader, 0, sizeof(*reader));
 	reader->pidfd = -1;
 	reader->file = -1;
-	reader->process = -1;
 	reader->table = -1;
 	ut_hash_prepare();
 	reader->page = mmap(NULL, sizeof(*reader->page), PROT_READ | PROT_WRITE,
@@ -1134,7 +1094,7 @@ static int send_question(struct reader *reader, bool is_about_opened)
 /* An answer, and the descriptors that come with it */
 static ssize_t receive(struct reader *reader)
 {
-	int got[READER_MAX_PASSED] = { -1, -1 };
+	int got = -1;
 	union {
 		char space[CMSG_SPACE(sizeof(got))];
 		struct cmsghdr align;
@@ -1155,19 +1115,17 @@ static ssize_t receive(struct reader *reader)
 	} while (len < 0 && errno == EINTR);
 	cmsg = len == 1 ? CMSG_FIRSTHDR(&message) : NULL;
 	if (cmsg && cmsg->cmsg_type == SCM_RIGHTS)
-		memcpy(got, CMSG_DATA(cmsg), cmsg->cmsg_len - CMSG_LEN(0));
+		memcpy(&got, CMSG_DATA(cmsg), sizeof(got));
 	if (reader->page->question == READER_HOLD) {
-		reader->file = got[0];
-		reader->process = got[1];
+		reader->file = got;
 		return len;
 	}
 	if (reader->page->question == READER_MAKE || reader->page->question == READER_PRINT) {
 		drop(&reader->table);
-		reader->table = got[0];
-		got[0] = -1;
+		reader->table = got;
+		got = -1;
 	}
-	drop(&got[0]);
-	drop(&got[1]);
+	drop(&got);
 	return len;
 }
 
@@ -1190,7 +1148,7 @@ int reader_ask(struct reader *reader)
 		page->mapper.uid = OWNER_UNKNOWN;
 		page->step = READER_FIND;
 		page->here = 0;
-		page->from_memory = false;
+		page->as_user = false;
 		page->names_len = 0;
 		page->end = false;
 		page->name[0] = '\0';

@@ -20,8 +20,6 @@
 #define READER_MAX_MAPPINGS	8192
 #define READER_MAX_AVOIDED	64
 #define READER_MAX_ABANDONED	32
-/* Descriptors that go with an answer */
-#define READER_MAX_PASSED	2
 /* Bytes of a path, and of the names that one question finds */
 #define READER_MAX_PATH		4096
 #define READER_MAX_NAMES	16384
@@ -131,13 +129,10 @@ struct reader_page {
 	/* Of @pid */
 	struct owner mapper;
 	enum reader_step step;
-	/*
-	 * Of READER_HOLD: where the reader has the file mapped; or where the process has it, whose
-	 * memory is read, as the file may not be. A descriptor of the file is passed, and in
-	 * the second case a pidfd.
-	 */
+	/* The file system shows the file to @mapper's user, and not to us. */
+	bool as_user;
+	/* Of READER_HOLD: where the reader has the file mapped. A descriptor is passed. */
 	__u64 here;
-	bool from_memory;
 	/* Spent on making a table, whose bytes are passed */
 	__u64 build_ns;
 	/* Of all that the question took */
@@ -164,12 +159,11 @@ struct reader {
 	int pidfd;
 	int socket;
 	/*
-	 * What has come with answers, or -1: of READER_HOLD the file, not open for reading, and the
-	 * process if its memory is read; of READER_MAKE memory with the table and what
-	 * ut_fingerprint() says, of READER_PRINT only with that
+	 * What has come with answers, or -1: of READER_HOLD the file, not open for reading; of
+	 * READER_MAKE memory with the table and what ut_fingerprint() says, of READER_PRINT only
+	 * with that
 	 */
 	int file;
-	int process;
 	int table;
 	/* Those before it that have not ended */
 	pid_t abandoned[READER_MAX_ABANDONED];

@@ -43,10 +43,12 @@ void owner_read(int proc, struct owner *owner)
 	FILE *file;
 
 	owner->uid = OWNER_UNKNOWN;
+	owner->gid = OWNER_UNKNOWN;
 	owner->cgroup[0] = '\0';
 	file = open_in(proc, "status");
 	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "Uid: %u", &owner->uid) == 1)
+		if (sscanf(line, "Uid: %u", &owner->uid) != 1 &&
+		    sscanf(line, "Gid: %u", &owner->gid) == 1)
 			break;
 	if (file)
 		fclose(file);

@@ -32,6 +32,7 @@
 /* A process that maps files, as the reader sees it */
 struct owner {
 	__u32 uid;
+	__u32 gid;
 	char cgroup[256];
 };
 

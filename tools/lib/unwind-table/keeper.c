@@ -89,6 +89,8 @@ struct file {
 	enum file_state state;
 	/* FILE_BUSY because the share has no time, and for no other reason */
 	bool waits;
+	/* Who was needed to see it, if it has no table; or OWNER_UNKNOWN */
+	__u32 seen_by;
 	__u32 table;
 	/* Of what the table was made of */
 	__u64 fingerprint;
@@ -569,6 +571,7 @@ static struct file *remember(struct unwind_keeper *keeper, pid_t pid,
 	share->nr_files++;
 	file->state = FILE_BUSY;
 	file->address = mapping->start;
+	file->seen_by = OWNER_UNKNOWN;
 	if (pid) {
 		file->witness = keeper->asked;
 		file->mapped_at = seconds();
@@ -748,31 +751,7 @@ static int query_table(struct unwind_keeper *keeper)
 		.address	= keeper->reader.page->here,
 	};
 
-	if (keeper->reader.page->from_memory)
-		return 0;
 	return ioctl(keeper->device, UNWIND_TABLE_QUERY, &arg) == 1 ? -EEXIST : 0;
-}
-
-/*
- * The lock of a process's mappings may be held for ever, if it means no good. Whoever waits for
- * that can be killed.
- */
-static int attach_elsewhere(struct unwind_keeper *keeper, struct unwind_table_attach *arg)
-{
-	int status;
-	pid_t pid;
-
-	pid = fork();
-	if (!pid) {
-		alarm(READER_SECONDS);
-		_exit(ioctl(keeper->device, UNWIND_TABLE_ATTACH, arg) ? errno : 0);
-	}
-	if (pid < 0)
-		return -errno;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return WIFEXITED(status) ? -WEXITSTATUS(status) : -ETIMEDOUT;
 }
 
 /* To the file that the reader has opened */
@@ -794,16 +773,9 @@ static int attach(struct unwind_keeper *keeper, __u32 table)
 	int error;
 
 	page->step = READER_BIND;
-	if (page->from_memory) {
-		arg.pidfd = keeper->reader.process;
-		error = attach_elsewhere(keeper, &arg);
-	} else {
-		error = ioctl(keeper->device, UNWIND_TABLE_ATTACH, &arg) ? -errno : 0;
-		/* The reader has gone, and what it had mapped. */
-		if (error == -EFAULT || error == -ESRCH)
-			error = -ECONNRESET;
-	}
-	return error;
+	error = ioctl(keeper->device, UNWIND_TABLE_ATTACH, &arg) ? -errno : 0;
+	/* The reader has gone, and what it had mapped. */
+	return error == -EFAULT || error == -ESRCH ? -ECONNRESET : error;
 }
 
 /* Have the file closed. Is it as it was before it was read? */
@@ -848,15 +820,12 @@ static int attach_known(struct unwind_keeper *keeper, const struct file *file)
 static int attach_again(struct unwind_keeper *keeper, pid_t pid, __u64 address,
 			const struct file *file)
 {
-	struct reader_page *page = keeper->reader.page;
 	int error;
 
 	error = ask(keeper, READER_HOLD, pid, address);
 	if (error)
 		return error;
-	if (page->from_memory)
-		error = -EACCES;
-	else if (!same_id(&page->mappings[0].id, &file->id))
+	if (!same_id(&keeper->reader.page->mappings[0].id, &file->id))
 		error = -ESTALE;
 	return finish(keeper, error ?: attach_known(keeper, file));
 }
@@ -1058,7 +1027,8 @@ static int result_of(const struct file *file)
 	case FILE_FULL:
 		return -ENOSPC;
 	default:
-		return -ENODATA;
+		/* The next process that has it may be one of somebody else's. */
+		return file->seen_by == OWNER_UNKNOWN ? -ENODATA : -EACCES;
 	}
 }
 
@@ -1110,6 +1080,8 @@ static int new_table(struct unwind_keeper *keeper, struct share *share, pid_t pi
 	file->bytes = keeper->new_bytes;
 	file->rows = keeper->new_rows;
 	file->tries = tries;
+	if (page->as_user)
+		file->seen_by = page->mapper.uid;
 	file->retry = seconds() + (error == -ETIMEDOUT ? AVOID_SECONDS :
 							 BUSY_SECONDS << tries);
 	set_state(keeper, file, state_of(keeper, file->share, error, tries));
@@ -1247,6 +1219,9 @@ static int see_to(struct unwind_keeper *keeper, pid_t pid,
 	share = payer_of(keeper, &mapping->id);
 	if (file && file->share != share)
 		was_refused = file->state == FILE_FULL || file->waits;
+	/* Nor need somebody else see what he does, who may have been in the way, too. */
+	if (file && result_of(file) && file->seen_by != OWNER_UNKNOWN)
+		was_refused |= file->seen_by != keeper->reader.page->mapper.uid;
 	/* The file whose table it shared may have gone, and the table, too. */
 	if (file && file->state == FILE_SHARED && file->unused_since)
 		return new_again(keeper, file, pid, mapping);

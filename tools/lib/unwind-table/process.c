@@ -175,7 +175,8 @@ static int copy_file(struct copy *copy, FILE *maps, __u64 start, const struct ma
 	return copy->left == STORED ? -EACCES : 0;
 }
 
-int ut_copy_process(int pid, __u64 address, struct ut_source *src)
+/* What a process has mapped of a file is copied to memory, which becomes @src->fd. */
+static int copy_process(int pid, __u64 address, struct ut_source *src)
 {
 	struct copy copy = { .pid = pid, .pagemap = -1, .left = STORED };
 	struct mapping file;
@@ -220,7 +221,7 @@ int unwind_table_from_process(int pid, uint64_t address, struct unwind_table **t
 	int err;
 
 	*table = NULL;
-	err = ut_copy_process(pid, address, &src);
+	err = copy_process(pid, address, &src);
 	if (err)
 		return err;
 	err = ut_make(&src, table);

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Files that may be seen by a user and not by root.
+ *
+ * FUSE lets only its user look at a file, or with allow_other only whoever is in the user
+ * namespace where it was mounted; root may not even ask for the size. So it is with AppImages,
+ * sshfs, and the containers of podman without root. NFS takes root for nobody. What is refused to
+ * the reader is asked for by a child that becomes the user of the process which has the file
+ * mapped, in the user namespace of that process.
+ *
+ * A user may stop and kill what is his. So the child does nothing but one question: it has no
+ * other descriptors than that takes, no capabilities, and nobody may trace it or read its memory,
+ * where there is a copy of the reader's. If it is stopped, or the file system does not answer,
+ * the alarm of the reader ends both, and the user pays for the time.
+ *
+ * Can a user have a false table made so, for what others run? A file system of his may say of a
+ * file what it likes, and show other contents to each who reads it. But others who map a file from
+ * there run his code, and the table is attached to nothing else: the kernel says what the process
+ * has mapped, that is opened in this process before anybody is asked, and for a table what the
+ * child has opened must be the same inode. The only thing that is of use to him is another owner,
+ * who would have to pay; so he is the owner of each file that had to be asked for in his name. Other
+ * file systems, as NFS, do not depend on who reads.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <linux/nsfs.h>
+
+#include "keeper-reader.h"
+#include "reader-user.h"
+#include "unwind-keeper.h"
+
+/* What the child has open, and no more */
+#define FILE_FD		0
+#define SOCKET_FD	1
+#define USERNS_FD	2
+/* More user namespaces are not nested. */
+#define MAX_NESTED	33
+
+static struct {
+	int proc;
+	__u32 uid;
+	__u32 gid;
+	bool needed;
+	/* That of the process, if it is not ours, or -1; and who may enter it */
+	bool looked;
+	int userns;
+	__u32 owner;
+} user = { .proc = -1, .userns = -1, .uid = OWNER_UNKNOWN };
+
+/* To a question that the child was born with */
+struct answer {
+	int error;
+	struct stat st;
+};
+
+void user_forget(void)
+{
+	if (user.proc >= 0)
+		close(user.proc);
+	if (user.userns >= 0)
+		close(user.userns);
+	user.proc = -1;
+	user.userns = -1;
+	user.uid = OWNER_UNKNOWN;
+	user.looked = false;
+	user.needed = false;
+}
+
+void user_set(int proc, const struct owner *owner)
+{
+	user_forget();
+	user.proc = proc;
+	user.uid = owner->uid;
+	user.gid = owner->gid;
+}
+
+bool user_was_needed(void)
+{
+	return user.needed;
+}
+
+/* ------------------------------------------------------------------------ */
+/* User namespaces							      */
+
+static bool is_same(int a, int b)
+{
+	struct stat st_a, st_b;
+
+	return !fstat(a, &st_a) && !fstat(b, &st_b) &&
+	       st_a.st_dev == st_b.st_dev && st_a.st_ino == st_b.st_ino;
+}
+
+/* Whoever owns what is right below ours may enter that, and all that are in it. */
+static bool find_owner(int userns, int own, __u32 *owner)
+{
+	int i, parent, at = dup(userns);
+	bool found = false;
+
+	for (i = 0; i < MAX_NESTED && at >= 0 && !found; i++) {
+		parent = ioctl(at, NS_GET_PARENT);
+		found = parent >= 0 && is_same(parent, own) &&
+			!ioctl(at, NS_GET_OWNER_UID, owner);
+		close(at);
+		at = parent;
+	}
+	if (at >= 0)
+		close(at);
+	return found;
+}
+
+static void find_userns(void)
+{
+	int own = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+
+	user.looked = true;
+	user.userns = openat(user.proc, "ns/user", O_RDONLY | O_CLOEXEC);
+	if (user.userns >= 0 && (own < 0 || is_same(user.userns, own) ||
+				 !find_owner(user.userns, own, &user.owner))) {
+		close(user.userns);
+		user.userns = -1;
+	}
+	if (own >= 0)
+		close(own);
+}
+
+/* ------------------------------------------------------------------------ */
+/* The child								      */
+
+static void drop_capabilities(void)
+{
+	if (unwind_keeper_limit_capabilities(0, 0))
+		_exit(1);
+}
+
+/*
+ * FUSE wants all numbers to be the user's. The C library would give them to all threads, and there
+ * is one. Only the owner of a user namespace can enter it without capabilities.
+ */
+void user_become(pid_t parent)
+{
+	bool enters = user.userns >= 0;
+	__u32 ids[3];
+
+	/* It would be as the kernel is set up, with the first number that changes. */
+	prctl(PR_SET_DUMPABLE, 0);
+	if (syscall(SYS_setgroups, 0, NULL) ||
+	    syscall(SYS_setresgid, user.gid, user.gid, user.gid) ||
+	    syscall(SYS_setresuid, user.uid, enters ? user.owner : user.uid, user.uid))
+		_exit(1);
+	drop_capabilities();
+	/* That gives all capabilities there. */
+	if (enters && !setns(user.userns, CLONE_NEWUSER))
+		drop_capabilities();
+	/* The user may have another number there, or none; then it stays the owner. */
+	if (enters && !syscall(SYS_getresuid, &ids[0], &ids[1], &ids[2]))
+		syscall(SYS_setresuid, -1, ids[0], -1);
+	prctl(PR_SET_DUMPABLE, 0);
+	/* Each change of credentials takes that away. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	if (enters)
+		close(user.userns);
+}
+
+static bool send_answer(const struct answer *answer, int fd)
+{
+	union {
+		char space[CMSG_SPACE(sizeof(fd))];
+		struct cmsghdr align;
+	} control = { };
+	struct iovec iov = { .iov_base = (void *)answer, .iov_len = sizeof(*answer) };
+	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *cmsg;
+
+	if (fd >= 0) {
+		message.msg_control = control.space;
+		message.msg_controllen = sizeof(control.space);
+		cmsg = CMSG_FIRSTHDR(&message);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(fd));
+		memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
+	}
+	return sendmsg(SOCKET_FD, &message, MSG_NOSIGNAL) == sizeof(*answer);
+}
+
+static int open_again(int fd)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static void be_user(int file, int sock, bool to_read, pid_t parent)
+{
+	struct answer answer = { };
+	int fd = -1, i;
+	/* None of these is where another one goes. */
+	const int have[] = { fcntl(file, F_DUPFD, 10), fcntl(sock, F_DUPFD, 10),
+			     user.userns < 0 ? -1 : fcntl(user.userns, F_DUPFD, 10) };
+
+	alarm(READER_SECONDS);
+	for (i = FILE_FD; i <= USERNS_FD; i++)
+		if (have[i] < 0)
+			close(i);
+		else
+			dup2(have[i], i);
+	syscall(SYS_close_range, USERNS_FD + 1, ~0U, 0);
+	if (user.userns >= 0)
+		user.userns = USERNS_FD;
+	user_become(parent);
+	if (to_read) {
+		fd = open_again(FILE_FD);
+		answer.error = fd < 0 ? fd : 0;
+	} else if (fstat(FILE_FD, &answer.st)) {
+		answer.error = -errno;
+	}
+	_exit(!send_answer(&answer, fd));
+}
+
+/* ------------------------------------------------------------------------ */
+/* Who asks								      */
+
+/* What the child says, if it makes sense: 0 or a descriptor, which goes with it alone */
+static int receive_answer(int sock, bool to_read, struct stat *st)
+{
+	int fd = -1;
+	union {
+		char space[CMSG_SPACE(sizeof(fd))];
+		struct cmsghdr align;
+	} control;
+	struct answer answer;
+	struct iovec iov = { .iov_base = &answer, .iov_len = sizeof(answer) };
+	struct msghdr message = {
+		.msg_iov	= &iov,
+		.msg_iovlen	= 1,
+		.msg_control	= control.space,
+		.msg_controllen	= sizeof(control.space),
+	};
+	struct cmsghdr *cmsg;
+	ssize_t len;
+
+	do {
+		len = recvmsg(sock, &message, MSG_CMSG_CLOEXEC);
+	} while (len < 0 && errno == EINTR);
+	cmsg = len < 0 ? NULL : CMSG_FIRSTHDR(&message);
+	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
+	if (len == sizeof(answer) && answer.error < 0 && answer.error >= -4095 && fd < 0)
+		return answer.error;
+	if (len == sizeof(answer) && !answer.error && to_read != (fd < 0)) {
+		*st = answer.st;
+		return to_read ? fd : 0;
+	}
+	/* It was killed, before it had the user's numbers or afterwards. */
+	if (fd >= 0)
+		close(fd);
+	return -EAGAIN;
+}
+
+static int ask(int file, bool to_read, struct stat *st)
+{
+	const pid_t self = getpid();
+	int sockets[2], answer;
+	pid_t pid;
+
+	if (user.uid == OWNER_UNKNOWN)
+		return -EACCES;
+	if (!user.looked)
+		find_userns();
+	if (user.uid == getuid() && user.gid == getgid() && user.userns < 0)
+		return -EACCES;
+	user.needed = true;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
+		return -errno;
+	pid = fork();
+	if (!pid)
+		be_user(file, sockets[1], to_read, self);
+	answer = -errno;
+	close(sockets[1]);
+	if (pid > 0) {
+		answer = receive_answer(sockets[0], to_read, st);
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	close(sockets[0]);
+	return answer;
+}
+
+static bool is_refusal(int error)
+{
+	return error == -EACCES || error == -EPERM;
+}
+
+int user_stat(int fd, struct stat *st)
+{
+	int error = fstat(fd, st) ? -errno : 0;
+
+	if (!is_refusal(error))
+		return error;
+	error = ask(fd, false, st);
+	if (!error)
+		st->st_uid = user.uid;
+	return error;
+}
+
+int user_open(int fd)
+{
+	int opened = open_again(fd);
+	struct stat none;
+
+	return is_refusal(opened) ? ask(fd, true, &none) : opened;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __UNWIND_READER_USER_H
+#define __UNWIND_READER_USER_H
+
+/*
+ * Files that a file system shows to the user of a process and not to the reader. The user is
+ * that of the process of the last question about one.
+ */
+
+#include <stdbool.h>
+#include <linux/types.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "keeper-share.h"
+
+/* @proc stays open until the next call of user_forget(). */
+void user_set(int proc, const struct owner *owner);
+void user_forget(void);
+
+/* Has the user been needed since? Then he pays for the file, and may have got in the way. */
+bool user_was_needed(void);
+
+/*
+ * As fstat(), and open() of what is known to be a regular file: 0 or a descriptor, else a
+ * negative errno. -EAGAIN: the user got in the way.
+ */
+int user_stat(int fd, struct stat *st);
+int user_open(int fd);
+
+/* This process becomes the user, and keeps no capabilities; or it ends. Once. */
+void user_become(pid_t parent);
+
+#endif /* __UNWIND_READER_USER_H */
