@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""costly.py rows|turns|gaps|large FILE - files that once took a parser many seconds, or that
+"""costly.py rows|turns|gaps|large|code FILE - files that once took a parser many seconds, or that
 take much room:
 rows: 60,000 rows with one expression of 30,000 bytes
 turns: the same, but it depends on the address, and the state is another one in each row
 gaps: 10,000 gaps between functions, in a sparse file
-large: 400,000 functions of three rows, in no good order"""
+large: 400,000 functions of three rows, in no good order
+code: 30,000 functions of assembly without any, whose rules are found by their instructions"""
 import struct
 import sys
 
@@ -28,10 +29,15 @@ def record(body):
 def main():
     kind, path = sys.argv[1:]
     cie = record(struct.pack("<I", 0) + b"\x01zR\0\x01\x78\x10\x01\x00\x0c\x07\x08\x90\x01")
-    code_len, fdes = 60016, []
+    code_len, fdes, code = 60016, [], b""
     if kind == "gaps":
         fdes = [(CODE + 5120 * i, 16, b"") for i in range(10000)]
         code_len = 5120 * len(fdes)
+    elif kind == "code":
+        # push %rbx; sub $16,%rsp; test %rdi,%rdi; je over; call the next one; over: add $16,%rsp; pop %rbx; ret
+        code = bytes.fromhex("53 4883ec10 4885ff 7405 e811000000 4883c410 5b c3").ljust(32, b"\xcc")
+        code_len = len(code) * 30000
+        fdes = [(CODE, 16, b"")]
     elif kind == "large":
         code_len = 16 * 400000
         fdes = [(CODE + code_len - 16 * i, 16, b"\x41\x0e\x10\x42\x0e\x18") for i in range(1, 400001)]
@@ -60,6 +66,8 @@ def main():
                                    BASE + offset, length, length, PAGE))
         file.seek(0x200)
         file.write(header)
+        file.seek(CODE)
+        file.write(code * (code_len // 32))
         file.seek(at)
         file.write(frames)
 

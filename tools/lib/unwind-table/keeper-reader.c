@@ -56,6 +56,15 @@
 /* ... and the parser what it has */
 #define PARSER_IN	0
 #define PARSER_OUT	1
+/* What the reader says as long as a parser is busy, and how often */
+#define BUSY		"b"
+#define BUSY_MS		1000
+/*
+ * Of a CPU, for what a parser does for a file. Nothing that is honest needs as much; who pays
+ * waits for nobody.
+ */
+#define PARSER_SECONDS	READER_SECONDS
+#define PARSER_SECONDS_ROOT 60
 /* Who owns nothing */
 #define NOBODY		65534
 
@@ -434,20 +443,35 @@ static void close_opened(void)
 	opened.found = -1;
 }
 
-/* That a process has waited for a CPU; 0: this one */
+/* That a process has waited for a CPU, in nanoseconds; 0 if this kernel does not say so */
 static __u64 delay_ns(pid_t pid)
 {
 	unsigned long long delay = 0;
 	char path[32];
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid ?: getpid());
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", pid);
 	file = fopen(path, "re");
 	if (file && fscanf(file, "%*u %llu", &delay) != 1)
 		delay = 0;
 	if (file)
 		fclose(file);
 	return delay;
+}
+
+/* Does it run now, or wait for a CPU, which is no delay before it has got one? */
+static bool is_running(pid_t pid)
+{
+	char path[32], line[512], *end = NULL;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "re");
+	if (file && fgets(line, sizeof(line), file))
+		end = strrchr(line, ')');
+	if (file)
+		fclose(file);
+	return end && !strncmp(end, ") R", 3);
 }
 
 /*
@@ -485,9 +509,12 @@ static void be_nobody(void)
 }
 
 /* What the file says can do no more than make its table wrong. */
-static void confine(int out, pid_t reader)
+static void confine(int out, pid_t reader, unsigned int seconds)
 {
-	alarm(READER_SECONDS);
+	const struct rlimit limit = { .rlim_cur = seconds, .rlim_max = seconds + 1 };
+
+	setrlimit(RLIMIT_CPU, &limit);
+	prctl(PR_SET_DUMPABLE, 0);
 	if (opened.here)
 		munmap(opened.here, 1);
 	dup2(opened.fd, PARSER_IN);
@@ -504,7 +531,7 @@ static void confine(int out, pid_t reader)
 }
 
 /* Without a table, only its fingerprint is of interest; with one it follows that. */
-static void be_parser(int out, bool with_table, pid_t reader)
+static void be_parser(int out, bool with_table, pid_t reader, unsigned int seconds)
 {
 	struct unwind_table *table = NULL;
 	struct ut_source src = opened.src;
@@ -514,7 +541,7 @@ static void be_parser(int out, bool with_table, pid_t reader)
 	ssize_t n;
 	int error;
 
-	confine(out, reader);
+	confine(out, reader, seconds);
 	src.fd = PARSER_IN;
 	error = with_table ? ut_make(&src, &table) : 0;
 	error = error ?: ut_fingerprint(&src, &print);
@@ -533,6 +560,8 @@ static void be_parser(int out, bool with_table, pid_t reader)
 /* What it says goes if it makes sense. A user may have killed what is his. */
 static int parser_error(int status)
 {
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+		return -ETIMEDOUT;
 	if (!WIFEXITED(status))
 		return user_was_needed() ? -EAGAIN : -EPIPE;
 	switch (WEXITSTATUS(status)) {
@@ -548,9 +577,67 @@ static int parser_error(int status)
 	}
 }
 
+static __u64 monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+/* What another process has run, and waited for a CPU */
+static __u64 busy_ns(pid_t pid)
+{
+	struct timespec ran = { };
+	clockid_t clock;
+
+	if (!clock_getcpuclockid(pid, &clock))
+		clock_gettime(clock, &ran);
+	return ran.tv_sec * 1000000000ull + ran.tv_nsec + delay_ns(pid);
+}
+
+/*
+ * The work that a file makes is bounded, so a parser has the time that it needs, also where it
+ * hardly ever gets a CPU. What it may not do for long is wait for something else, the file
+ * system. As long as it does not, the keeper hears of it. Returns whether it has ended.
+ */
+static bool wait_for_parser(pid_t pid)
+{
+	__u64 now, last = monotonic_ns(), busy, last_busy = 0;
+	struct pollfd ended = { .events = POLLIN };
+	__s64 blocked = 0;
+
+	ended.fd = syscall(SYS_pidfd_open, pid, 0);
+	if (ended.fd < 0)
+		return false;
+	do {
+		alarm(READER_SECONDS);
+		if (poll(&ended, 1, BUSY_MS) > 0)
+			break;
+		now = monotonic_ns();
+		busy = busy_ns(pid);
+		/* Of a while at whose end it runs nothing is certain, if there are no delays. */
+		if (!is_running(pid) && now - last > busy - last_busy)
+			blocked += now - last - (busy - last_busy);
+		last = now;
+		last_busy = busy;
+	} while (blocked < READER_SECONDS * 1000000000ll &&
+		 send(SOCKET, BUSY, 1, MSG_NOSIGNAL) == 1);
+	close(ended.fd);
+	return ended.revents;
+}
+
+/* Who has it for a file of root's that no other share pays for is trusted to need it. */
+static unsigned int parser_seconds(const struct reader_page *page)
+{
+	return !opened.id.uid && (!page->pid || owner_is_root(&page->mapper)) ?
+	       PARSER_SECONDS_ROOT : PARSER_SECONDS;
+}
+
 /* Have a parser look at what is open, and write. -EPIPE: it crashed. */
 static int run_parser(struct reader_page *page, bool with_table)
 {
+	const unsigned int seconds = parser_seconds(page);
 	const pid_t reader = getpid();
 	struct rusage usage;
 	int out, status;
@@ -566,9 +653,14 @@ static int run_parser(struct reader_page *page, bool with_table)
 	passed = out;
 	pid = fork();
 	if (!pid)
-		be_parser(out, with_table, reader);
+		be_parser(out, with_table, reader, seconds);
 	if (pid < 0)
 		return -errno;
+	/* This process ends as by its alarm, and the parser with it. */
+	if (!wait_for_parser(pid)) {
+		page->busy_ns = READER_SECONDS * 1000000000ull;
+		raise(SIGALRM);
+	}
 	/* What it has waited for is known as long as it is not gone altogether. */
 	while (waitid(P_PID, pid, &info, WEXITED | WNOWAIT) && errno == EINTR)
 		;
@@ -874,14 +966,6 @@ static bool send_answer(void)
 	return sent;
 }
 
-static __u64 monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
-
 static void be_reader(struct reader_page *page, int sock)
 {
 	ssize_t len;
@@ -916,13 +1000,14 @@ static void be_reader(struct reader_page *page, int sock)
 		alarm(READER_SECONDS);
 		start = cpu_ns();
 		begin = monotonic_ns();
-		delay = delay_ns(0);
+		delay = delay_ns(getpid());
 		page->error = answer(page);
 		if (page->error && page->question == READER_HOLD)
 			close_opened();
 		page->as_user = user_was_needed();
 		page->cpu_ns = cpu_ns() - start;
-		page->busy_ns = monotonic_ns() - begin - (delay_ns(0) - delay) - page->delay_ns;
+		page->busy_ns = monotonic_ns() - begin - page->delay_ns -
+				(delay_ns(getpid()) - delay);
 		if (!send_answer())
 			_exit(0);
 	}
@@ -1111,8 +1196,11 @@ static ssize_t receive(struct reader *reader)
 	ssize_t len;
 
 	do {
+		message.msg_controllen = sizeof(control.space);
 		len = recvmsg(reader->socket, &message, MSG_CMSG_CLOEXEC);
-	} while (len < 0 && errno == EINTR);
+		if (len == 1 && byte == BUSY[0] && reader->alive)
+			reader->alive(reader->arg);
+	} while ((len < 0 && errno == EINTR) || (len == 1 && byte == BUSY[0]));
 	cmsg = len == 1 ? CMSG_FIRSTHDR(&message) : NULL;
 	if (cmsg && cmsg->cmsg_type == SCM_RIGHTS)
 		memcpy(&got, CMSG_DATA(cmsg), sizeof(got));

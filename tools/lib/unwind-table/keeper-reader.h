@@ -14,7 +14,10 @@
 #include "keeper-exclude.h"
 #include "keeper-share.h"
 
-/* A question that takes longer is given up, with the reader. */
+/*
+ * A question that takes longer is given up, with the reader. Where a parser is at work, its time on
+ * a CPU does not count, nor that for which it waits for one.
+ */
 #define READER_SECONDS		10
 /* What is beyond is left out: a process has about 30, and wine some hundred. */
 #define READER_MAX_MAPPINGS	8192
@@ -165,6 +168,9 @@ struct reader {
 	 */
 	int file;
 	int table;
+	/* A question may take long without anything being wrong. */
+	void (*alive)(void *arg);
+	void *arg;
 	/* Those before it that have not ended */
 	pid_t abandoned[READER_MAX_ABANDONED];
 };

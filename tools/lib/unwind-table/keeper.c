@@ -343,7 +343,9 @@ static int ask_more(struct unwind_keeper *keeper, enum reader_question question)
 	keeper->stats.build_ns += page->build_ns;
 	keeper->stats.cpu_ns += page->cpu_ns;
 	pay(keeper, nanoseconds() - start);
-	if (error == -ETIMEDOUT)
+	/* A parser may have had as much of a CPU as it may. */
+	if (error == -ETIMEDOUT ||
+	    (!error && page->error == -ETIMEDOUT && page->step == READER_READ))
 		avoid_what_hangs(keeper);
 	return error ?: page->error;
 }
@@ -1670,6 +1672,8 @@ int unwind_keeper_open(struct unwind_keeper **keeperp,
 		free(keeper);
 		return error;
 	}
+	keeper->reader.alive = keeper->alive;
+	keeper->reader.arg = keeper->arg;
 	keeper->root = share_of_root(&keeper->shares);
 	keeper->mapper = keeper->root;
 	if (!keeper->root)

@@ -18,8 +18,8 @@
  * there run his code, and the table is attached to nothing else: the kernel says what the process
  * has mapped, that is opened in this process before anybody is asked, and for a table what the
  * child has opened must be the same inode. The only thing that is of use to him is another owner,
- * who would have to pay; so he is the owner of each file that had to be asked for in his name. Other
- * file systems, as NFS, do not depend on who reads.
+ * who would have to pay; so he is the owner of each file that had to be asked for in his name.
+ * Other file systems, as NFS, do not depend on who reads.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -264,7 +264,7 @@ static int receive_answer(int sock, bool to_read, struct stat *st)
 		memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
 	if (len == sizeof(answer) && answer.error < 0 && answer.error >= -4095 && fd < 0)
 		return answer.error;
-	if (len == sizeof(answer) && !answer.error && to_read != (fd < 0)) {
+	if (len == sizeof(answer) && !answer.error && (to_read ? fd >= 0 : fd < 0)) {
 		*st = answer.st;
 		return to_read ? fd : 0;
 	}
