@@ -318,14 +318,52 @@ static void pay(struct unwind_keeper *keeper, __s64 took)
 	share_take_time(keeper->payer ?: keeper->mapper, took);
 }
 
+/* The share of a process that was asked about, or NULL if it is another one now */
+static struct share *known_share(const struct unwind_keeper *keeper, const struct process *process)
+{
+	unsigned int slot = process->pid % NR_MAPPERS;
+
+	return keeper->mappers[slot].process.pid == process->pid &&
+	       keeper->mappers[slot].process.identity == process->identity ?
+	       keeper->mappers[slot].share : NULL;
+}
+
 /* Is the process known to be one whose share has no time left? */
 static bool must_wait(struct unwind_keeper *keeper, pid_t pid)
 {
-	unsigned int slot = pid % NR_MAPPERS;
+	const struct process process = process_of(pid);
+	struct share *share = known_share(keeper, &process);
 
-	return keeper->mappers[slot].process.pid == pid &&
-	       !share_has_time(keeper->mappers[slot].share) &&
-	       keeper->mappers[slot].process.identity == process_of(pid).identity;
+	return share && !share_has_time(share);
+}
+
+/*
+ * Get to know the share before the reader is asked for the first time: who has no time left
+ * would have some for each process that he starts. To read this blocks nobody.
+ */
+static bool has_ended_or_must_wait(struct unwind_keeper *keeper, pid_t pid)
+{
+	const struct process process = process_of(pid);
+	struct share *share = known_share(keeper, &process);
+	unsigned int slot = pid % NR_MAPPERS;
+	struct owner owner;
+	char path[32];
+	int proc;
+
+	if (!process.identity)
+		return true;
+	if (!share) {
+		snprintf(path, sizeof(path), "/proc/%d", pid);
+		proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (proc < 0)
+			return true;
+		owner_read(proc, &owner);
+		close(proc);
+		share = share_of_process(&keeper->shares, &owner) ?: keeper->root;
+		keeper->mappers[slot].process = process;
+		keeper->mappers[slot].share = share;
+	}
+	return !share_has_time(share);
 }
 
 /* About the file that was asked about last */
@@ -1270,7 +1308,7 @@ static int see_to_mappings(struct unwind_keeper *keeper, pid_t pid,
 	struct mapping *mappings;
 	int error, ret = 0;
 
-	if (must_wait(keeper, pid))
+	if (has_ended_or_must_wait(keeper, pid))
 		return -EBUSY;
 	/* What hangs is left out the next time, if it is root who has it mapped. */
 	do {
