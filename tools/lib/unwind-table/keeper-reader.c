@@ -60,11 +60,11 @@
 #define BUSY		"b"
 #define BUSY_MS		1000
 /*
- * Of a CPU, for what a parser does for a file. Nothing that is honest needs as much; who pays
- * waits for nobody.
+ * Of a CPU, for what a parser does for a file. On real machines no honest file needs a second. In
+ * an emulator, what the host has taken away counts as well.
  */
 #define PARSER_SECONDS	READER_SECONDS
-#define PARSER_SECONDS_ROOT 60
+#define PARSER_SECONDS_ROOT 300
 /* Who owns nothing */
 #define NOBODY		65534
 
