@@ -113,7 +113,7 @@ unmodified: tree
 assembly: tree
 	@harness/build feature perf unwind-tables
 	@harness/toolroot programs
-	@COMMAND='make assembly' MODES='fp defer dwarf' harness/unmodified x264 x265 dav1d djpeg cjpeg nettle-hash factor openssl
+	@COMMAND='make assembly' MODES='fp ahead dwarf' harness/unmodified x264 x265 dav1d djpeg cjpeg nettle-hash factor openssl
 
 assembly-steps: tree
 	@harness/toolroot programs

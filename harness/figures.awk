@@ -209,15 +209,15 @@ mode == "unmodified" && /^# [0-9]+ stacks that DWARF unwinds to the end: / {
 mode == "assembly" && /^# \| [^ |]/ {
 	n = split(substr($0, 3), v, / *\| */)
 	if (v[3] != "") figure("assembly", v[2], "frame pointers", v[3])
-	if (v[6] != "") figure("assembly", v[2], "by tables", v[6])
+	if (v[5] != "") figure("assembly", v[2], "by tables", v[5])
 	if (v[8] != "") figure("assembly", v[2], "`dwarf`", v[8])
 }
-mode == "assembly" && /^# rest [a-z0-9-]+\.defer:/ {
+mode == "assembly" && /^# rest [a-z0-9-]+\.ahead:/ {
 	split($0, v, / /)
-	sub(/\.defer:$/, "", v[3])
+	sub(/\.ahead:$/, "", v[3])
 	figure("assembly", v[3], "where nothing is known", v[4])
 	figure("assembly", v[3], "at another register", v[5] + v[6])
-	figure("assembly", v[3], "before the table was there", v[7])
+	figure("assembly", v[3], "at an ordinary rule", v[7])
 	figure("assembly", v[3], "in no file", v[8])
 }
 
