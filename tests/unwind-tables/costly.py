@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""costly.py rows|turns|gaps|large|code FILE - files that once took a parser many seconds, or that
+"""costly.py rows|turns|gaps|large|code FILE [FUNCTIONS] - files that once took a parser many seconds, or that
 take much room:
 rows: 60,000 rows with one expression of 30,000 bytes
 turns: the same, but it depends on the address, and the state is another one in each row
 gaps: 10,000 gaps between functions, in a sparse file
-large: 400,000 functions of three rows, in no good order
+large: 400,000 functions, or so many, of three rows, in no good order
 code: 30,000 functions of assembly without any, whose rules are found by their instructions"""
 import struct
 import sys
@@ -27,7 +27,7 @@ def record(body):
 
 
 def main():
-    kind, path = sys.argv[1:]
+    kind, path = sys.argv[1:3]
     cie = record(struct.pack("<I", 0) + b"\x01zR\0\x01\x78\x10\x01\x00\x0c\x07\x08\x90\x01")
     code_len, fdes, code = 60016, [], b""
     if kind == "gaps":
@@ -39,8 +39,9 @@ def main():
         code_len = len(code) * 30000
         fdes = [(CODE, 16, b"")]
     elif kind == "large":
-        code_len = 16 * 400000
-        fdes = [(CODE + code_len - 16 * i, 16, b"\x41\x0e\x10\x42\x0e\x18") for i in range(1, 400001)]
+        functions = int(sys.argv[3]) if len(sys.argv) > 3 else 400000
+        code_len = 16 * functions
+        fdes = [(CODE + code_len - 16 * i, 16, b"\x41\x0e\x10\x42\x0e\x18") for i in range(1, functions + 1)]
     else:
         expression = b"\x77\x08"
         rows = b"\x41" * 60000
