@@ -249,7 +249,8 @@ static void drop_capabilities(void)
 
 	error = unwind_keeper_limit_capabilities(own | 1ull << CAP_DAC_READ_SEARCH |
 						 1ull << CAP_CHECKPOINT_RESTORE |
-						 1ull << CAP_SETUID | 1ull << CAP_SETGID, own);
+						 1ull << CAP_SETUID | 1ull << CAP_SETGID |
+						 1ull << CAP_KILL, own);
 	if (error)
 		log_line(LOG_WARNING, "cannot give up capabilities: %s",
 			 strerror(-error));

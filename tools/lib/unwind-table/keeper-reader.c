@@ -80,11 +80,13 @@
 
 /*
  * What the reader needs: mappings of processes, files by their mappings, all files; to make
- * parsers nobody's, and to become the user of a file that is shown to nobody else
+ * parsers nobody's, and to become the user of a file that is shown to nobody else; what has
+ * become a user is killed when the reader ends, also if the user has stopped it
  */
 #define OPENER_CAPABILITIES						\
 	(1ull << CAP_SYS_PTRACE | 1ull << CAP_CHECKPOINT_RESTORE |	\
-	 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_SETUID | 1ull << CAP_SETGID)
+	 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_SETUID |		\
+	 1ull << CAP_SETGID | 1ull << CAP_KILL)
 
 /*
  * In the reader: the file that was asked for last, from READER_HOLD to READER_CHECK. @found is

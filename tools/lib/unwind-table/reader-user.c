@@ -11,7 +11,7 @@
  * A user may stop and kill what is his. So the child does nothing but one question: it has no
  * other descriptors than that takes, no capabilities, and nobody may trace it or read its memory,
  * where there is a copy of the reader's. If it is stopped, or the file system does not answer,
- * the alarm of the reader ends both, and the user pays for the time.
+ * the alarm of the reader ends both, which takes CAP_KILL, and the user pays for the time.
  *
  * Can a user have a false table made so, for what others run? A file system of his may say of a
  * file what it likes, and show other contents to each who reads it. But others who map a file from
