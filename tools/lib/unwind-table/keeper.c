@@ -282,10 +282,8 @@ static void avoid_what_hangs(struct unwind_keeper *keeper)
 	 * say which file it is, it has to ask somebody else, as FUSE and NFS do.
 	 */
 	if (!page->pid || !last->error || major(last->dev) || !owner_is_root(&page->mapper)) {
-		complain(keeper,
-			 "%s: cannot be read within %d s, left alone for %d s",
-			 file_name(keeper, name, sizeof(name)), READER_SECONDS,
-			 AVOID_SECONDS);
+		complain(keeper, "%s: takes too long to read, left alone for %d s",
+			 file_name(keeper, name, sizeof(name)), AVOID_SECONDS);
 		return;
 	}
 	complain(keeper,
