@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "fingerprint.h"
+#include "pass-fd.h"
 #include "unwind-keeper.h"
 #include "unwind-tables.h"
 
@@ -117,57 +118,10 @@ static int open_event(int cpu)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A number, and with it a descriptor, unless that is negative */
-static bool send_number(int sock, int number, int fd)
-{
-	union {
-		char space[CMSG_SPACE(sizeof(fd))];
-		struct cmsghdr align;
-	} control = { };
-	struct iovec iov = { .iov_base = &number, .iov_len = sizeof(number) };
-	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *cmsg;
-
-	if (fd >= 0) {
-		message.msg_control = control.space;
-		message.msg_controllen = sizeof(control.space);
-		cmsg = CMSG_FIRSTHDR(&message);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(sizeof(fd));
-		memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
-	}
-	return sendmsg(sock, &message, MSG_NOSIGNAL) == sizeof(number);
-}
-
-static bool receive_number(int sock, int *number, int *fd)
-{
-	union {
-		char space[CMSG_SPACE(sizeof(*fd))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = { .iov_base = number, .iov_len = sizeof(*number) };
-	struct msghdr message = {
-		.msg_iov	= &iov,
-		.msg_iovlen	= 1,
-		.msg_control	= control.space,
-		.msg_controllen	= sizeof(control.space),
-	};
-	struct cmsghdr *cmsg;
-
-	*fd = -1;
-	if (recvmsg(sock, &message, MSG_CMSG_CLOEXEC) != sizeof(*number))
-		return false;
-	cmsg = CMSG_FIRSTHDR(&message);
-	if (cmsg && cmsg->cmsg_type == SCM_RIGHTS)
-		memcpy(fd, CMSG_DATA(cmsg), sizeof(*fd));
-	return true;
-}
-
 static void be_opener(int sock)
 {
 	const __u64 needed = 1ull << CAP_PERFMON | 1ull << CAP_SYS_ADMIN;
-	int cpu, fd, none, i;
+	int cpu, error, fd, none, i;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* The terminal's are for the service. */
@@ -186,9 +140,10 @@ static void be_opener(int sock)
 			dup2(fd, i);
 	close(fd);
 	unwind_keeper_limit_capabilities(needed, needed);
-	while (receive_number(SOCKET, &cpu, &none)) {
+	while (message_receive(SOCKET, &cpu, sizeof(cpu), &none) == sizeof(cpu)) {
 		fd = open_event(cpu);
-		if (!send_number(SOCKET, fd < 0 ? fd : 0, fd))
+		error = fd < 0 ? fd : 0;
+		if (!message_send(SOCKET, &error, sizeof(error), fd))
 			break;
 		if (fd >= 0)
 			close(fd);
@@ -215,7 +170,8 @@ static int have_opened(int cpu)
 {
 	int fd, error;
 
-	if (!send_number(opener, cpu, -1) || !receive_number(opener, &error, &fd))
+	if (!message_send(opener, &cpu, sizeof(cpu), -1) ||
+	    message_receive(opener, &error, sizeof(error), &fd) != sizeof(error))
 		return -EPIPE;
 	return error ?: fd;
 }

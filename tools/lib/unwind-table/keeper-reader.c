@@ -47,6 +47,7 @@
 #include "fingerprint.h"
 #include "internal.h"
 #include "keeper-reader.h"
+#include "pass-fd.h"
 #include "reader-paths.h"
 #include "reader-user.h"
 #include "unwind-keeper.h"
@@ -943,25 +944,8 @@ static void set_descriptors(int sock)
 
 static bool send_answer(void)
 {
-	union {
-		char space[CMSG_SPACE(sizeof(passed))];
-		struct cmsghdr align;
-	} control = { };
-	struct iovec iov = { .iov_base = "", .iov_len = 1 };
-	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *cmsg;
-	bool sent;
+	bool sent = message_send(SOCKET, "", 1, passed);
 
-	if (passed >= 0) {
-		message.msg_control = control.space;
-		message.msg_controllen = sizeof(control.space);
-		cmsg = CMSG_FIRSTHDR(&message);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(sizeof(passed));
-		memcpy(CMSG_DATA(cmsg), &passed, sizeof(passed));
-	}
-	sent = sendmsg(SOCKET, &message, MSG_NOSIGNAL) == 1;
 	if (passed >= 0 && passed != opened.found)
 		close(passed);
 	passed = -1;
@@ -1178,34 +1162,18 @@ static int send_question(struct reader *reader, bool is_about_opened)
 	return send_to(reader) ? 0 : -ECONNRESET;
 }
 
-/* An answer, and the descriptors that come with it */
+/* An answer, and the descriptor that comes with it */
 static ssize_t receive(struct reader *reader)
 {
-	int got = -1;
-	union {
-		char space[CMSG_SPACE(sizeof(got))];
-		struct cmsghdr align;
-	} control;
+	int got;
 	char byte;
-	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
-	struct msghdr message = {
-		.msg_iov	= &iov,
-		.msg_iovlen	= 1,
-		.msg_control	= control.space,
-		.msg_controllen	= sizeof(control.space),
-	};
-	struct cmsghdr *cmsg;
 	ssize_t len;
 
-	do {
-		message.msg_controllen = sizeof(control.space);
-		len = recvmsg(reader->socket, &message, MSG_CMSG_CLOEXEC);
-		if (len == 1 && byte == BUSY[0] && reader->alive)
+	while ((len = message_receive(reader->socket, &byte, 1, &got)) == 1 && byte == BUSY[0]) {
+		drop(&got);
+		if (reader->alive)
 			reader->alive(reader->arg);
-	} while ((len < 0 && errno == EINTR) || (len == 1 && byte == BUSY[0]));
-	cmsg = len == 1 ? CMSG_FIRSTHDR(&message) : NULL;
-	if (cmsg && cmsg->cmsg_type == SCM_RIGHTS)
-		memcpy(&got, CMSG_DATA(cmsg), sizeof(got));
+	}
 	if (reader->page->question == READER_HOLD) {
 		reader->file = got;
 		return len;

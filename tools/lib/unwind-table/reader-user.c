@@ -39,6 +39,7 @@
 #include <linux/nsfs.h>
 
 #include "keeper-reader.h"
+#include "pass-fd.h"
 #include "reader-user.h"
 #include "unwind-keeper.h"
 
@@ -176,28 +177,6 @@ void user_become(pid_t parent)
 		close(user.userns);
 }
 
-static bool send_answer(const struct answer *answer, int fd)
-{
-	union {
-		char space[CMSG_SPACE(sizeof(fd))];
-		struct cmsghdr align;
-	} control = { };
-	struct iovec iov = { .iov_base = (void *)answer, .iov_len = sizeof(*answer) };
-	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *cmsg;
-
-	if (fd >= 0) {
-		message.msg_control = control.space;
-		message.msg_controllen = sizeof(control.space);
-		cmsg = CMSG_FIRSTHDR(&message);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(sizeof(fd));
-		memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
-	}
-	return sendmsg(SOCKET_FD, &message, MSG_NOSIGNAL) == sizeof(*answer);
-}
-
 static int open_again(int fd)
 {
 	char path[32];
@@ -231,7 +210,7 @@ static void be_user(int file, int sock, bool to_read, pid_t parent)
 	} else if (fstat(FILE_FD, &answer.st)) {
 		answer.error = -errno;
 	}
-	_exit(!send_answer(&answer, fd));
+	_exit(!message_send(SOCKET_FD, &answer, sizeof(answer), fd));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -240,28 +219,10 @@ static void be_user(int file, int sock, bool to_read, pid_t parent)
 /* What the child says, if it makes sense: 0 or a descriptor, which goes with it alone */
 static int receive_answer(int sock, bool to_read, struct stat *st)
 {
-	int fd = -1;
-	union {
-		char space[CMSG_SPACE(sizeof(fd))];
-		struct cmsghdr align;
-	} control;
 	struct answer answer;
-	struct iovec iov = { .iov_base = &answer, .iov_len = sizeof(answer) };
-	struct msghdr message = {
-		.msg_iov	= &iov,
-		.msg_iovlen	= 1,
-		.msg_control	= control.space,
-		.msg_controllen	= sizeof(control.space),
-	};
-	struct cmsghdr *cmsg;
-	ssize_t len;
+	int fd;
+	ssize_t len = message_receive(sock, &answer, sizeof(answer), &fd);
 
-	do {
-		len = recvmsg(sock, &message, MSG_CMSG_CLOEXEC);
-	} while (len < 0 && errno == EINTR);
-	cmsg = len < 0 ? NULL : CMSG_FIRSTHDR(&message);
-	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
 	if (len == sizeof(answer) && answer.error < 0 && answer.error >= -4095 && fd < 0)
 		return answer.error;
 	if (len == sizeof(answer) && !answer.error && (to_read ? fd >= 0 : fd < 0)) {
