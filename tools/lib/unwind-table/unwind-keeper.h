@@ -109,8 +109,9 @@ void unwind_keeper_others_went(struct unwind_keeper *keeper);
 
 /*
  * Give up all capabilities but these, for good. What the keeper starts has of the permitted ones
- * what it needs: CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE and CAP_DAC_READ_SEARCH, and CAP_SETUID and
- * CAP_SETGID to be rid of the user, too. The keeper itself uses CAP_PERFMON and CAP_SYS_PTRACE.
+ * what it needs: CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE and CAP_DAC_READ_SEARCH; CAP_SETUID,
+ * CAP_SETGID and CAP_KILL for those that become a user. The keeper itself uses CAP_PERFMON and
+ * CAP_SYS_PTRACE.
  */
 int unwind_keeper_limit_capabilities(uint64_t permitted, uint64_t effective);
 
