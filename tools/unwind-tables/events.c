@@ -173,7 +173,8 @@ static int have_opened(int cpu)
 	if (!message_send(opener, &cpu, sizeof(cpu), -1) ||
 	    message_receive(opener, &error, sizeof(error), &fd) != sizeof(error))
 		return -EPIPE;
-	return error ?: fd;
+	/* There may be no room for it here. */
+	return error ?: fd < 0 ? -EMFILE : fd;
 }
 
 /* ------------------------------------------------------------------------ */

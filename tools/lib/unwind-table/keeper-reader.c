@@ -501,7 +501,8 @@ static void filter_calls(void)
 	}
 	*to++ = RETURN(SECCOMP_RET_ERRNO | EPERM);
 	program.len = to - filter;
-	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(EPERM);
 }
 
 /* The C library would give another number to all threads, and there is one. */
@@ -511,13 +512,12 @@ static void be_nobody(void)
 		syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY);
 }
 
-/* What the file says can do no more than make its table wrong. */
+/* What the file says can do no more than make its table wrong, or there is no parser. */
 static void confine(int out, pid_t reader, unsigned int seconds)
 {
 	const struct rlimit limit = { .rlim_cur = seconds, .rlim_max = seconds + 1 };
 
 	setrlimit(RLIMIT_CPU, &limit);
-	prctl(PR_SET_DUMPABLE, 0);
 	if (opened.here)
 		munmap(opened.here, 1);
 	dup2(opened.fd, PARSER_IN);
@@ -528,7 +528,10 @@ static void confine(int out, pid_t reader, unsigned int seconds)
 	else
 		be_nobody();
 	syscall(SYS_close_range, PARSER_OUT + 1, ~0U, 0);
-	unwind_keeper_limit_capabilities(0, 0);
+	if (unwind_keeper_limit_capabilities(0, 0))
+		_exit(EPERM);
+	/* Each change of credentials takes these away. */
+	prctl(PR_SET_DUMPABLE, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	filter_calls();
 }
@@ -580,14 +583,6 @@ static int parser_error(int status)
 	}
 }
 
-static __u64 monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
-
 /* What another process has run, and waited for a CPU */
 static __u64 busy_ns(pid_t pid)
 {
@@ -602,11 +597,14 @@ static __u64 busy_ns(pid_t pid)
 /*
  * The work that a file makes is bounded, so a parser has the time that it needs, also where it
  * hardly ever gets a CPU. What it may not do for long is wait for something else, the file
- * system. As long as it does not, the keeper hears of it. Returns whether it has ended.
+ * system. As long as it does not, the keeper hears of it. One that has become a user may be stopped
+ * by him or kept from running as often as he likes, so it has that time by the clock. Returns
+ * whether it has ended.
  */
 static bool wait_for_parser(pid_t pid)
 {
 	__u64 now, last = monotonic_ns(), busy, last_busy = 0;
+	const bool is_users = user_was_needed();
 	struct pollfd ended = { .events = POLLIN };
 	__s64 blocked = 0;
 
@@ -620,7 +618,9 @@ static bool wait_for_parser(pid_t pid)
 		now = monotonic_ns();
 		busy = busy_ns(pid);
 		/* Of a while at whose end it runs nothing is certain, if there are no delays. */
-		if (!is_running(pid) && now - last > busy - last_busy)
+		if (is_users)
+			blocked += now - last;
+		else if (!is_running(pid) && now - last > busy - last_busy)
 			blocked += now - last - (busy - last_busy);
 		last = now;
 		last_busy = busy;
@@ -659,6 +659,7 @@ static int run_parser(struct reader_page *page, bool with_table)
 		be_parser(out, with_table, reader, seconds);
 	if (pid < 0)
 		return -errno;
+	page->child = pid;
 	/* This process ends as by its alarm, and the parser with it. */
 	if (!wait_for_parser(pid)) {
 		page->busy_ns = READER_SECONDS * 1000000000ull;
@@ -667,10 +668,12 @@ static int run_parser(struct reader_page *page, bool with_table)
 	/* What it has waited for is known as long as it is not gone altogether. */
 	while (waitid(P_PID, pid, &info, WEXITED | WNOWAIT) && errno == EINTR)
 		;
-	page->delay_ns = delay_ns(pid);
+	/* A user can have it wait. */
+	page->delay_ns = user_was_needed() ? 0 : delay_ns(pid);
 	while (wait4(pid, &status, 0, &usage) < 0)
 		if (errno != EINTR)
 			return -errno;
+	page->child = 0;
 	page->build_ns = rusage_ns(&usage);
 	return parser_error(status);
 }
@@ -894,7 +897,7 @@ static int answer(struct reader_page *page)
 	if (proc < 0)
 		return proc;
 	owner_read(proc, &page->mapper);
-	user_set(proc, &page->mapper);
+	user_set(proc, &page->mapper, &page->child);
 	if (page->question == READER_LIST || page->question == READER_LOOK) {
 		error = list_mappings(page, proc,
 				      page->question == READER_LOOK);
@@ -987,6 +990,7 @@ static void be_reader(struct reader_page *page, int sock)
 		start = cpu_ns();
 		begin = monotonic_ns();
 		delay = delay_ns(getpid());
+		page->child = 0;
 		page->error = answer(page);
 		if (page->error && page->question == READER_HOLD)
 			close_opened();
@@ -1031,7 +1035,7 @@ static void reap(struct reader *reader)
 			reader->abandoned[i] = 0;
 }
 
-/* If there are too many, the first one will not be known any more. */
+/* If there are too many, the last one will not be known any more. */
 static void abandon(struct reader *reader, pid_t pid)
 {
 	int i;
@@ -1112,9 +1116,13 @@ static int stop(struct reader *reader)
 		kill(pid, SIGKILL);
 		abandon(reader, pid);
 		error = -ETIMEDOUT;
+		reader->hung = reader->pidfd;
+		reader->pidfd = -1;
 	} else {
 		error = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? -ETIMEDOUT :
 			-ECONNRESET;
+		if (reader->page->child)
+			reader->hung = syscall(SYS_pidfd_open, reader->page->child, 0);
 	}
 	reader->pid = 0;
 	close(reader->socket);
@@ -1129,6 +1137,7 @@ int reader_open(struct reader *reader)
 	reader->pidfd = -1;
 	reader->file = -1;
 	reader->table = -1;
+	reader->hung = -1;
 	ut_hash_prepare();
 	reader->page = mmap(NULL, sizeof(*reader->page), PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);

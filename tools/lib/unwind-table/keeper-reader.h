@@ -134,6 +134,8 @@ struct reader_page {
 	enum reader_step step;
 	/* The file system shows the file to @mapper's user, and not to us. */
 	bool as_user;
+	/* What the reader has started for the question, and has not seen end; or 0 */
+	pid_t child;
 	/* Of READER_HOLD: where the reader has the file mapped. A descriptor is passed. */
 	__u64 here;
 	/* Spent on making a table, whose bytes are passed */
@@ -168,6 +170,8 @@ struct reader {
 	 */
 	int file;
 	int table;
+	/* A pidfd, or -1: what was to end after a question without answer, and has not */
+	int hung;
 	/* A question may take long without anything being wrong. */
 	void (*alive)(void *arg);
 	void *arg;

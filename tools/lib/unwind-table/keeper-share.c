@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #endif
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +14,8 @@
 
 /* More than this many have one together. */
 #define MAX_SHARES	1024
+/* Until a share is looked at again for which something hangs */
+#define HUNG_SECONDS	30
 
 /* ------------------------------------------------------------------------ */
 /* Processes								      */
@@ -83,7 +86,7 @@ bool owner_is_root(const struct owner *owner)
 /* ------------------------------------------------------------------------ */
 /* Shares								      */
 
-static __s64 now_ns(void)
+__s64 monotonic_ns(void)
 {
 	struct timespec now;
 
@@ -105,7 +108,8 @@ static struct share *share_named(struct shares *shares, const char *name)
 		return NULL;
 	snprintf(share->name, sizeof(share->name), "%s", name);
 	share->time = SHARE_TIME_NS;
-	share->when = now_ns();
+	share->when = monotonic_ns();
+	share->hung = -1;
 	share->next = shares->first;
 	shares->first = share;
 	shares->nr++;
@@ -147,9 +151,9 @@ struct share *share_of_process(struct shares *shares, const struct owner *owner)
 	return share_named(shares, name);
 }
 
-struct share *share_of_file(struct shares *shares, __u32 uid, struct share *mapper)
+struct share *share_of_owner(struct shares *shares, __u32 uid)
 {
-	return uid && uid < SHARE_MAX_UID ? share_of_user(shares, uid) : mapper;
+	return uid && uid < SHARE_MAX_UID ? share_of_user(shares, uid) : NULL;
 }
 
 struct share *share_with_more_files(struct shares *shares, const struct share *than)
@@ -183,7 +187,7 @@ struct share *share_with_more_room(struct shares *shares, const struct share *th
 
 static void add_time(struct share *share)
 {
-	__s64 now = now_ns();
+	__s64 now = monotonic_ns();
 
 	share->time += (now - share->when) / SHARE_TIME_PART;
 	if (share->time > SHARE_TIME_NS)
@@ -191,10 +195,31 @@ static void add_time(struct share *share)
 	share->when = now;
 }
 
+static bool hangs(struct share *share)
+{
+	struct pollfd ended = { .fd = share->hung, .events = POLLIN };
+
+	if (share->hung < 0)
+		return false;
+	if (!poll(&ended, 1, 0))
+		return true;
+	close(share->hung);
+	share->hung = -1;
+	return false;
+}
+
+void share_set_hung(struct share *share, int pidfd)
+{
+	if (share->root || hangs(share))
+		close(pidfd);
+	else
+		share->hung = pidfd;
+}
+
 bool share_has_time(struct share *share)
 {
 	add_time(share);
-	return share->root || share->time > 0;
+	return share->root || (share->time > 0 && !hangs(share));
 }
 
 void share_take_time(struct share *share, __u64 ns)
@@ -205,7 +230,9 @@ void share_take_time(struct share *share, __u64 ns)
 
 unsigned int share_wait(struct share *share)
 {
-	return share_has_time(share) ? 0 : -share->time * SHARE_TIME_PART / 1000000000 + 1;
+	if (share_has_time(share))
+		return 0;
+	return share->time > 0 ? HUNG_SECONDS : -share->time * SHARE_TIME_PART / 1000000000 + 1;
 }
 
 void shares_tidy(struct shares *shares)
@@ -214,7 +241,8 @@ void shares_tidy(struct shares *shares)
 
 	while ((share = *link)) {
 		add_time(share);
-		if (share->root || share->nr_files || share->time < SHARE_TIME_NS) {
+		if (share->root || share->nr_files || share->time < SHARE_TIME_NS ||
+		    hangs(share)) {
 			link = &share->next;
 			continue;
 		}
@@ -230,6 +258,8 @@ void shares_free(struct shares *shares)
 
 	while ((share = shares->first)) {
 		shares->first = share->next;
+		if (share->hung >= 0)
+			close(share->hung);
 		free(share);
 	}
 }

@@ -6,11 +6,12 @@
  * Who pays for a file: what the keeper remembers of it, room for its table, and the time
  * that the reader takes for it.
  *
- * A file belongs to the share of its owner. Files of root, and those of users from
- * SHARE_MAX_UID on, of which a user namespace has as many as it likes, belong to that of
- * the process that maps them: the first two parts of its cgroup, as
- * user.slice/user-1000.slice or system.slice/cron.service, below which others may make
- * more. A process that is in the root cgroup, in init.scope or in user-0.slice stands for
+ * A file belongs to the share of its owner, if he or root has it mapped, or it is in a
+ * directory of --ahead. Other files belong to the share of the process that maps them: a file
+ * system may name any owner. So do files of root, and those of users from SHARE_MAX_UID on, of
+ * which a user namespace has as many as it likes. The share of a process is the first two parts
+ * of its cgroup, as user.slice/user-1000.slice or system.slice/cron.service, below which others
+ * may make more. A process that is in the root cgroup, in init.scope or in user-0.slice stands for
  * root if it is root's, and else for its user.
  *
  * Where there is not enough for all, who has most gives way to who has less. Nobody takes
@@ -28,6 +29,9 @@
 /* Time of the reader for a share that is not root's: at once, and of all time */
 #define SHARE_TIME_NS	10000000000ll
 #define SHARE_TIME_PART	50
+
+/* What CLOCK_MONOTONIC says */
+__s64 monotonic_ns(void);
 
 /* A process that maps files, as the reader sees it */
 struct owner {
@@ -56,6 +60,8 @@ struct share {
 	/* Nanoseconds that are left, as of @when; not for root's own */
 	__s64 time;
 	__s64 when;
+	/* A pidfd, or -1: what looks at its files, waits for one, and cannot be ended */
+	int hung;
 };
 
 struct shares {
@@ -65,7 +71,7 @@ struct shares {
 
 /* NULL: no memory */
 struct share *share_of_process(struct shares *shares, const struct owner *owner);
-struct share *share_of_file(struct shares *shares, __u32 uid, struct share *mapper);
+struct share *share_of_owner(struct shares *shares, __u32 uid);
 struct share *share_of_root(struct shares *shares);
 
 /* Whoever has the most, and more than this one would have; NULL: nobody */
@@ -73,7 +79,10 @@ struct share *share_with_more_files(struct shares *shares, const struct share *t
 struct share *share_with_more_room(struct shares *shares, const struct share *than,
 				   __u64 bytes);
 
+/* None while something hangs: what comes next would, too, and there is no end to it. */
 bool share_has_time(struct share *share);
+/* Takes the pidfd. What hangs for root, whose devices are left alone, is not waited for. */
+void share_set_hung(struct share *share, int pidfd);
 void share_take_time(struct share *share, __u64 ns);
 /* Seconds until there is some again */
 unsigned int share_wait(struct share *share);

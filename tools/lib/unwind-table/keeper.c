@@ -166,17 +166,9 @@ struct unwind_keeper {
 	time_t vdso_retry;
 };
 
-static __s64 nanoseconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
-
 static time_t seconds(void)
 {
-	return nanoseconds() / 1000000000;
+	return monotonic_ns() / 1000000000;
 }
 
 static void __printf(2, 3) complain(struct unwind_keeper *keeper,
@@ -282,8 +274,8 @@ static void avoid_what_hangs(struct unwind_keeper *keeper)
 	 * say which file it is, it has to ask somebody else, as FUSE and NFS do.
 	 */
 	if (!page->pid || !last->error || major(last->dev) || !owner_is_root(&page->mapper)) {
-		complain(keeper, "%s: takes too long to read, left alone for %d s",
-			 file_name(keeper, name, sizeof(name)), AVOID_SECONDS);
+		complain(keeper, "%s: takes too long to read",
+			 file_name(keeper, name, sizeof(name)));
 		return;
 	}
 	complain(keeper,
@@ -301,6 +293,7 @@ static void pay(struct unwind_keeper *keeper, __s64 took)
 {
 	const struct reader_page *page = keeper->reader.page;
 	unsigned int slot = page->pid % NR_MAPPERS;
+	struct share *payer;
 
 	keeper->mapper = keeper->root;
 	if (page->pid) {
@@ -309,11 +302,14 @@ static void pay(struct unwind_keeper *keeper, __s64 took)
 		keeper->mappers[slot].process = keeper->asked;
 		keeper->mappers[slot].share = keeper->mapper;
 	}
+	payer = keeper->payer ?: keeper->mapper;
+	if (keeper->reader.hung >= 0)
+		share_set_hung(payer, keeper->reader.hung);
+	keeper->reader.hung = -1;
 	if (page->busy_ns)
 		took = page->busy_ns;
-	if (page->question == READER_LIST && took < FREE_LIST_NS)
-		return;
-	share_take_time(keeper->payer ?: keeper->mapper, took);
+	if (page->question != READER_LIST || took >= FREE_LIST_NS)
+		share_take_time(payer, took);
 }
 
 /* The share of a process that was asked about, or NULL if it is another one now */
@@ -374,11 +370,11 @@ static int ask_more(struct unwind_keeper *keeper, enum reader_question question)
 	if (keeper->alive)
 		keeper->alive(keeper->arg);
 	page->question = question;
-	start = nanoseconds();
+	start = monotonic_ns();
 	error = reader_ask(&keeper->reader);
 	keeper->stats.build_ns += page->build_ns;
 	keeper->stats.cpu_ns += page->cpu_ns;
-	pay(keeper, nanoseconds() - start);
+	pay(keeper, monotonic_ns() - start);
 	/* A parser may have had as much of a CPU as it may. */
 	if (error == -ETIMEDOUT ||
 	    (!error && page->error == -ETIMEDOUT && page->step == READER_READ))
@@ -535,7 +531,12 @@ static bool drop_ahead(struct unwind_keeper *keeper, __u64 bytes)
 /* Whoever pays for a file that the process of the last question has mapped */
 static struct share *payer_of(struct unwind_keeper *keeper, const struct file_id *id)
 {
-	return share_of_file(&keeper->shares, id->uid, keeper->mapper) ?: keeper->root;
+	const struct reader_page *page = keeper->reader.page;
+
+	/* A file system may name any owner. Nothing of root's is to be paid for by root. */
+	if (page->pid && id->uid != page->mapper.uid && !keeper->mapper->root)
+		return keeper->mapper;
+	return share_of_owner(&keeper->shares, id->uid) ?: keeper->mapper;
 }
 
 /* What nobody has mapped goes first, then what is not root's, then what is largest. */
@@ -1407,6 +1408,9 @@ static void attach_to_seen(struct unwind_keeper *keeper, struct file *file)
 
 		forget(keeper, file);
 		new_table(keeper, old.share, old.witness.pid, old.address, old.id);
+	} else if (error) {
+		/* The next one who has it mapped is no witness of what has not been done. */
+		file->witness = (struct process){ };
 	}
 }
 

@@ -10,7 +10,7 @@
 
 #include "pass-fd.h"
 
-/* Room for one descriptor: the kernel closes more than that. */
+/* Padding has room for a second descriptor, which message_receive() does not let the kernel see. */
 union control {
 	char space[CMSG_SPACE(sizeof(int))];
 	struct cmsghdr align;
@@ -45,7 +45,7 @@ ssize_t message_receive(int sock, void *data, size_t len, int *fd)
 
 	do {
 		message.msg_control = control.space;
-		message.msg_controllen = sizeof(control.space);
+		message.msg_controllen = CMSG_LEN(sizeof(*fd));
 		got = recvmsg(sock, &message, MSG_CMSG_CLOEXEC);
 	} while (got < 0 && errno == EINTR);
 	*fd = -1;

@@ -10,8 +10,9 @@
  *
  * A user may stop and kill what is his. So the child does nothing but one question: it has no
  * other descriptors than that takes, no capabilities, and nobody may trace it or read its memory,
- * where there is a copy of the reader's. If it is stopped, or the file system does not answer,
- * the alarm of the reader ends both, which takes CAP_KILL, and the user pays for the time.
+ * where there is a copy of the reader's. If it is stopped, the alarm of the reader ends both, which
+ * takes CAP_KILL, and the user pays for the time. If the file system has taken a request and does
+ * not answer, nobody can end the child: until that has ended, the user gets no more tables.
  *
  * Can a user have a false table made so, for what others run? A file system of his may say of a
  * file what it likes, and show other contents to each who reads it. But others who map a file from
@@ -55,6 +56,7 @@ static struct {
 	__u32 uid;
 	__u32 gid;
 	bool needed;
+	pid_t *child;
 	/* That of the process, if it is not ours, or -1; and who may enter it */
 	bool looked;
 	int userns;
@@ -80,9 +82,10 @@ void user_forget(void)
 	user.needed = false;
 }
 
-void user_set(int proc, const struct owner *owner)
+void user_set(int proc, const struct owner *owner, pid_t *child)
 {
 	user_forget();
+	user.child = child;
 	user.proc = proc;
 	user.uid = owner->uid;
 	user.gid = owner->gid;
@@ -256,9 +259,11 @@ static int ask(int file, bool to_read, struct stat *st)
 	answer = -errno;
 	close(sockets[1]);
 	if (pid > 0) {
+		*user.child = pid;
 		answer = receive_answer(sockets[0], to_read, st);
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;
+		*user.child = 0;
 	}
 	close(sockets[0]);
 	return answer;

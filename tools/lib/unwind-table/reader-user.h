@@ -14,8 +14,11 @@
 
 #include "keeper-share.h"
 
-/* @proc stays open until the next call of user_forget(). */
-void user_set(int proc, const struct owner *owner);
+/*
+ * @proc stays open until the next call of user_forget(). @child is where the number of each child
+ * stands while it lives.
+ */
+void user_set(int proc, const struct owner *owner, pid_t *child);
 void user_forget(void);
 
 /* Has the user been needed since? Then he pays for the file, and may have got in the way. */
