@@ -13,9 +13,8 @@
  * @end:	Why there are no more: enum unwind_user_status, see struct unwind_stacktrace
  * @entries:	User addresses, innermost first
  *
- * One page. Written by the owning task alone; read by the same task, by
- * interrupts and NMIs that hit it, and (@completed only) by
- * unwind_deferred_cancel() on any CPU.
+ * One page. Written by the owning task; read by the same task, and by interrupts and NMIs
+ * that hit it. unwind_deferred_cancel() clears bits of @completed on any CPU.
  */
 struct unwind_cache {
 	atomic_long_t		completed;

@@ -3,8 +3,8 @@
 #define _LINUX_UNWIND_RULE_H
 
 /*
- * A rule says how to get from a frame to its caller. Providers (an SFrame table,
- * the code at a topmost frame, the frame pointer) find the rule for an address;
+ * A rule says how to get from a frame to its caller. Providers (the table for a file,
+ * an SFrame table, the code, the frame pointer) find the rule for an address;
  * unwind_user_apply() in user.c applies it to a frame.
  *
  * Nearly all rules are ordinary ones, which fit into a word: the CFA is SP or FP

@@ -115,7 +115,7 @@ static enum unwind_user_status look(struct mm_struct *mm, unsigned long pc,
 	 * change comes after mm_lock_seqcount_begin().
 	 */
 	smp_rmb();
-	if (!has_file || !unwind_range_has(range, pc) || READ_ONCE(vma->detached))
+	if (!has_file || pc < range->start || pc >= range->end || READ_ONCE(vma->detached))
 		return UNWIND_USER_CHANGING;
 	if (!is_code)
 		return UNWIND_USER_NO_CODE;
@@ -505,7 +505,7 @@ static enum unwind_user_status no_mapping(unsigned long pc)
 
 /*
  * Most searches of SFrame tables in a walk in place. Each may look at SFRAME_MAX_ROWS rows,
- * in an NMI perhaps.
+ * in an NMI perhaps. What they find is cached, and the task looks for the rest.
  */
 #define UNWIND_IN_PLACE_SEARCHES	32
 
@@ -689,8 +689,10 @@ unwind_code_rule(struct unwind_code *code, unsigned long pc, bool missed,
 		return UNWIND_USER_NO_RULE;
 	if (status == UNWIND_USER_NO_RULE) {
 		*type = UNWIND_USER_TYPE_SFRAME;
-		if (code->in_place && code->searches++ == UNWIND_IN_PLACE_SEARCHES)
+		if (code->in_place && code->searches++ == UNWIND_IN_PLACE_SEARCHES) {
+			code->missing = true;
 			return UNWIND_USER_UNKNOWN;
+		}
 		status = unwind_sframe_rule(code->sframe, pc, rule);
 		/* The task fetches the page of the table. */
 		code->missing |= status == UNWIND_USER_FAULT;

@@ -623,6 +623,15 @@ static void unwind_look(void)
 
 static void unwind_deferred_task_work(struct callback_head *head)
 {
+	struct unwind_task_info *info = &current->unwind_info;
+
+	/*
+	 * A walk for a tracer learns the same. Before the work may be queued again: an
+	 * event in a look that gets no memory would ask for the next one, for ever.
+	 */
+	if (unlikely(unwind_code_is_missing(current->mm)) &&
+	    !(atomic_long_read(&info->mask) & UNWIND_PENDING))
+		unwind_look();
 	/*
 	 * May be queued again from here on. A request that finds UNWIND_PENDING
 	 * set does not do so, and is answered below.
@@ -630,8 +639,6 @@ static void unwind_deferred_task_work(struct callback_head *head)
 	WRITE_ONCE(head->func, NULL);
 	barrier();
 	__unwind_deferred_answer();
-	if (unlikely(unwind_code_is_missing(current->mm)))
-		unwind_look();
 }
 
 /**

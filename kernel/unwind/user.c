@@ -894,7 +894,8 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 		return ret;
 
 	state.code = &code;
-	unwind_code_begin(&code, false);
+	/* There are no tables for 32-bit code, of which nothing has to be learnt. */
+	unwind_code_begin(&code, state.word_size != sizeof(u64));
 	unwind_user_walk(&state, trace, max_entries);
 	unwind_code_end(&code);
 
