@@ -22,7 +22,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
-#include <linux/hash.h>
+#include <sys/random.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/perf_event.h>
@@ -131,6 +131,7 @@ struct deferred_callchains {
 	void				*priv;
 	struct hashmap			threads;
 	struct hashmap			contexts;
+	u64				factor;		/* of their hashes, odd */
 	struct list_head		queue;
 	struct list_head		parked;
 	struct list_head		lru;
@@ -152,11 +153,17 @@ struct deferred_callchains {
 	bool				final;
 };
 
-static size_t thread_hash(long key, void *ctx __maybe_unused)
+/* Whoever made the file does not know the factor, and cannot fill one bucket with all. */
+static size_t hash(const struct deferred_callchains *dc, u64 key)
+{
+	return key * dc->factor >> 32;
+}
+
+static size_t thread_hash(long key, void *ctx)
 {
 	const struct deferred_thread *thread = (void *)key;
 
-	return hash_64(((u64)thread->machine_pid << 32) | thread->tid, 32);
+	return hash(ctx, ((u64)thread->machine_pid << 32) | thread->tid);
 }
 
 static bool thread_equal(long key1, long key2, void *ctx __maybe_unused)
@@ -170,7 +177,7 @@ static size_t context_hash(long key, void *ctx)
 {
 	const struct deferred_context *context = (void *)key;
 
-	return hash_64(context->cookie, 32) ^ thread_hash((long)context->thread, ctx);
+	return hash(ctx, context->cookie) ^ thread_hash((long)context->thread, ctx);
 }
 
 static bool context_equal(long key1, long key2, void *ctx __maybe_unused)
@@ -193,8 +200,11 @@ struct deferred_callchains *deferred_callchains__new(const struct deferred_limit
 	dc->stats = stats;
 	dc->deliver = deliver;
 	dc->priv = priv;
-	hashmap__init(&dc->threads, thread_hash, thread_equal, NULL);
-	hashmap__init(&dc->contexts, context_hash, context_equal, NULL);
+	if (getrandom(&dc->factor, sizeof(dc->factor), 0) != sizeof(dc->factor))
+		dc->factor = (unsigned long)dc;
+	dc->factor |= 1;
+	hashmap__init(&dc->threads, thread_hash, thread_equal, dc);
+	hashmap__init(&dc->contexts, context_hash, context_equal, dc);
 	INIT_LIST_HEAD(&dc->queue);
 	INIT_LIST_HEAD(&dc->parked);
 	INIT_LIST_HEAD(&dc->lru);

@@ -428,9 +428,10 @@ static void print_end(struct text *text, u64 nr, const char *file, const char *w
 
 	/* Anybody can map a file whose name does things to a terminal. */
 	for (; file && *file; file++) {
-		unsigned char c = *file;
+		unsigned char c = *file, next = file[1];
+		bool is_control = c < ' ' || c == 0x7f || (c == 0xc2 && next < 0xa0);
 
-		text->printed += fprintf(text->fp, "%c", c < ' ' || c == 0x7f ? '?' : c);
+		text->printed += fprintf(text->fp, "%c", is_control ? '?' : c);
 	}
 	text->printed += fprintf(text->fp, "%s\n", why);
 }

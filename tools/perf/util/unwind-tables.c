@@ -63,7 +63,7 @@ static void exec_service(int end, const char *only)
 	if (only && asprintf(&arg, "--only=%s", only) < 0)
 		_exit(1);
 	execlp(PROGRAM, PROGRAM, "serve", "--parent", arg, NULL);
-	/* After su(1), PATH may be that of a user. */
+	/* After su(1), PATH may be that of a user, without sbin. */
 	execl("/usr/sbin/" PROGRAM, PROGRAM, "serve", "--parent", arg, NULL);
 	_exit(errno == ENOENT ? 0 : 1);
 }

@@ -106,6 +106,14 @@ test_summary() {
   done
 }
 
+test_stray_attr() {
+  local file="${tmpdir}/whole.data"
+
+  "${PYTHON}" "${generator}" stray-attr "${file}"
+  all_tools "attribute among events" "${file}"
+  survives "attribute among events" inject --merge-callchains -i "${file}" -o -
+}
+
 test_truncated merge
 test_truncated merge-pipe
 for kind in merge merge-pipe merge-big-endian newer-big-endian-pipe invalid missing no-id-all cut
@@ -113,6 +121,7 @@ do
   test_mangled "${kind}"
 done
 test_summary
+test_stray_attr
 
 echo "${runs} runs of perf"
 cleanup

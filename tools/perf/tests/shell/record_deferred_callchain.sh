@@ -202,6 +202,23 @@ test_overwrite() {
   check "all rings are overwritten, all merged" "ok" "$(all_merged)"
 }
 
+# Threads that wait have no stack yet, though they could be walked at the event
+only_defer() {
+  if [ -w /proc/sys/kernel/unwind_in_place ]
+  then
+    in_place=$(cat /proc/sys/kernel/unwind_in_place)
+    echo 0 > /proc/sys/kernel/unwind_in_place
+  fi
+}
+
+defer_as_before() {
+  if [ -n "${in_place}" ]
+  then
+    echo "${in_place}" > /proc/sys/kernel/unwind_in_place
+    in_place=""
+  fi
+}
+
 # A task sleeps while the output is switched: its sample goes where the record goes.
 # The kernel must not walk the task's stack at the event, or no record follows.
 test_switch_output() {
@@ -212,18 +229,10 @@ test_switch_output() {
     echo "switched output [Skip] no python3"
     return
   fi
-  if [ -w /proc/sys/kernel/unwind_in_place ]
-  then
-    in_place=$(cat /proc/sys/kernel/unwind_in_place)
-    echo 0 > /proc/sys/kernel/unwind_in_place
-  fi
+  only_defer
   perf record -o "${name}" --switch-output=2s --call-graph fp,defer -e context-switches -c 1 \
 	python3 -c 'import time; time.sleep(15)' > /dev/null 2> "${log}" || true
-  if [ -n "${in_place}" ]
-  then
-    echo "${in_place}" > /proc/sys/kernel/unwind_in_place
-    in_place=""
-  fi
+  defer_as_before
   if [ "$(find "${tmpdir}" -name "switched.*" | wc -l)" -lt 2 ]
   then
     echo "switched output [Skip] not switched"
@@ -240,6 +249,37 @@ test_switch_output() {
 	"$(echo "${sum}" | tr ";" "\n" | grep . | sort -u)"
   check "switched output, a sample was taken along" "yes" \
 	"$([ "${blank}" -eq 0 ] || echo yes)"
+}
+
+# Of many threads that wait, more is taken along than fits into a file
+test_switch_size() {
+  local name="${tmpdir}/sized" nr
+
+  if ! command -v python3 > /dev/null
+  then
+    echo "output switched by size [Skip] no python3"
+    return
+  fi
+  only_defer
+  perf record -o "${name}" --switch-output=64K --call-graph fp,defer -e context-switches -c 1 \
+	python3 -c '
+import threading, time
+end = threading.Event()
+threads = [threading.Thread(target=end.wait) for _ in range(400)]
+for thread in threads:
+    thread.start()
+for _ in range(300):
+    time.sleep(0.01)
+end.set()' > /dev/null 2> "${log}" || true
+  defer_as_before
+  nr=$(find "${tmpdir}" -name "sized.*" | wc -l)
+  if [ "${nr}" -lt 2 ]
+  then
+    echo "output switched by size [Skip] not switched"
+    return
+  fi
+  check "output switched by size, ${nr} files" "not at each wakeup" \
+	"$([ "${nr}" -gt 50 ] || echo "not at each wakeup")"
 }
 
 # Records get lost while perf is stopped, and their threads end: samples move once
@@ -659,6 +699,7 @@ then
   test_inherit
   test_overwrite
   test_switch_output
+  test_switch_size
   test_switch_lost
   test_depth
   test_system_wide

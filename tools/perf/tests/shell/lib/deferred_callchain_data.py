@@ -454,6 +454,15 @@ def newer(tail=bytes(16), **kwargs):
     return merge(data)
 
 
+def stray_attr():
+    """An attribute among the events of a file, where only a pipe has it."""
+    data = Data()
+    data.event(RECORD_HEADER_ATTR, 0, data.attr(*data.attrs[0][:2]) + data.pack('Q', 31))
+    data.deferred(10, 100, C1, K1)
+    data.record(10, 110, C1, U1)
+    return data
+
+
 def other_bits():
     """Bits of header.misc that mean nothing in samples of ordinary events."""
     data = Data(defer=False)
@@ -497,6 +506,7 @@ CASES = {
     'newer-big-endian-pipe': lambda: newer(endian='>', pipe=True),
     'newer-unknown': lambda: newer(tail=bytes(15) + b'\1'),
     'newer-unknown-pipe': lambda: newer(tail=bytes(15) + b'\1', pipe=True),
+    'stray-attr': stray_attr,
     'other-bits': other_bits,
     'deep': lambda: deep(Data(dummy=True)),
     'deep-in-place': lambda: deep(Data(defer=False), depth=60, defer=False),
