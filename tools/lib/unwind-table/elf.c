@@ -140,6 +140,49 @@ const struct ut_segment *ut_elf_code_at(const struct ut_elf *elf, __u64 addr)
 	return NULL;
 }
 
+/**
+ * ut_elf_text - Where does a section with code begin and end?
+ * @elf:	The file
+ * @at:		Offset in the file from which it is looked for, gets where it begins
+ * @end:	Offset up to which; @at gets it if there is none
+ * @text_end:	Gets where it ends
+ *
+ * Without sections, all of a segment may be code.
+ */
+void ut_elf_text(const struct ut_elf *elf, __u64 *at, __u64 end, __u64 *text_end)
+{
+	unsigned int i;
+
+	*text_end = end;
+	for (i = 0; i < elf->nr_texts; i++) {
+		const struct ut_table *text = &elf->texts[i];
+
+		if (text->pos + text->len <= *at)
+			continue;
+		if (*at < text->pos)
+			*at = text->pos < end ? text->pos : end;
+		if (text->pos + text->len < end)
+			*text_end = text->pos + text->len;
+		return;
+	}
+	if (elf->nr_texts)
+		*at = end;
+}
+
+/* The segment of an address that has code: lld puts data into it, too, unless told */
+const struct ut_segment *ut_elf_text_at(const struct ut_elf *elf, __u64 addr)
+{
+	const struct ut_segment *segment = ut_elf_code_at(elf, addr);
+	__u64 offset, at, end;
+
+	if (!segment)
+		return NULL;
+	offset = addr - segment->addr + segment->offset;
+	at = offset;
+	ut_elf_text(elf, &at, offset + 1, &end);
+	return at == offset ? segment : NULL;
+}
+
 /* Code at an offset in the file: how much of it there is, up to @len */
 size_t ut_elf_read_code(const struct ut_elf *elf,
 			const struct ut_segment *segment, __u64 offset,

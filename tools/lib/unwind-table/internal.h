@@ -174,6 +174,8 @@ bool ut_elf_dynamic(const struct ut_elf *elf, __u64 tag, __u64 *value);
 bool ut_elf_read_addr(const struct ut_elf *elf, __u64 addr, void *to, size_t len);
 bool ut_elf_read(const struct ut_elf *elf, __u64 pos, void *to, size_t len);
 const struct ut_segment *ut_elf_code_at(const struct ut_elf *elf, __u64 addr);
+const struct ut_segment *ut_elf_text_at(const struct ut_elf *elf, __u64 addr);
+void ut_elf_text(const struct ut_elf *elf, __u64 *at, __u64 end, __u64 *text_end);
 bool ut_elf_has_symbol(const struct ut_elf *elf, const char *name);
 size_t ut_elf_read_code(const struct ut_elf *elf,
 			const struct ut_segment *segment, __u64 offset,

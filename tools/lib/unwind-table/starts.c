@@ -70,7 +70,7 @@ static bool has_start(const struct ut_elf *elf, enum ut_start kind, __u64 index)
 /* Note a start, if there is code at all. */
 static void mark(struct ut_elf *elf, enum ut_start kind, __u64 addr)
 {
-	const struct ut_segment *segment = ut_elf_code_at(elf, addr);
+	const struct ut_segment *segment = ut_elf_text_at(elf, addr);
 	__u64 index;
 
 	if (!segment)
@@ -201,7 +201,7 @@ static int mark_code(struct ut_elf *elf, const __u8 *code, size_t len, __u64 add
 			target = addr + (at - code) + before + 4 + distance;
 			if (kind != UT_START_JUMP || is_far_jump(elf, target, distance))
 				mark(elf, kind, target);
-			if (kind == UT_START_ADDRESS && !ut_elf_code_at(elf, target) &&
+			if (kind == UT_START_ADDRESS && !ut_elf_text_at(elf, target) &&
 			    !ut_starts_add_data(elf, target))
 				return -ENOMEM;
 		}
@@ -213,28 +213,43 @@ static int mark_code(struct ut_elf *elf, const __u8 *code, size_t len, __u64 add
 /* What is cut off at the end of code that is read at once */
 #define OVERLAP		6
 
-static int find_by_code(struct ut_elf *elf, __u8 *code)
+static int find_in_text(struct ut_elf *elf, const struct ut_segment *segment, __u64 at,
+			__u64 end, __u8 *code)
 {
 	static const enum ut_start kinds[] = {
 		UT_START_CALL, UT_START_ADDRESS, UT_START_JUMP,
 	};
-	unsigned int i, k;
+	unsigned int i;
+	int err = 0;
+
+	while (end - at >= 5 && !err) {
+		size_t len = end - at < UT_SCAN_LEN ? end - at : UT_SCAN_LEN;
+
+		len = ut_elf_read_code(elf, segment, at, code, len);
+		if (len < 5)
+			break;
+		for (i = 0; i < ARRAY_SIZE(kinds) && !err; i++)
+			err = mark_code(elf, code, len, at - segment->offset + segment->addr,
+					kinds[i]);
+		at += len > OVERLAP ? len - OVERLAP : len;
+	}
+	return err;
+}
+
+static int find_by_code(struct ut_elf *elf, __u8 *code)
+{
+	unsigned int i;
 	int err = 0;
 
 	for (i = 0; i < elf->nr_code; i++) {
 		const struct ut_segment *segment = &elf->code[i];
-		__u64 done = 0;
+		__u64 at = segment->offset, end = at + segment->len, text_end;
 
-		while (segment->len - done >= 5 && !err) {
-			size_t len = ut_elf_read_code(elf, segment, segment->offset + done,
-						      code, UT_SCAN_LEN);
-
-			if (len < 5)
-				break;
-			for (k = 0; k < ARRAY_SIZE(kinds) && !err; k++)
-				err = mark_code(elf, code, len, segment->addr + done,
-						kinds[k]);
-			done += len > OVERLAP ? len - OVERLAP : len;
+		while (at < end && !err) {
+			ut_elf_text(elf, &at, end, &text_end);
+			if (at < end)
+				err = find_in_text(elf, segment, at, text_end, code);
+			at = text_end;
 		}
 	}
 	return err;
@@ -579,27 +594,6 @@ static bool is_start(const struct ut_elf *elf, const struct ut_segment *segment,
 	return !(offset % UT_ALIGN) && scan->code[offset - scan->start - 1] == 0xcc;
 }
 
-/* Where a section with code begins and ends, from an offset on; @end: there is none */
-static void text_at(const struct ut_elf *elf, __u64 *at, __u64 end, __u64 *text_end)
-{
-	unsigned int i;
-
-	*text_end = end;
-	for (i = 0; i < elf->nr_texts; i++) {
-		const struct ut_table *text = &elf->texts[i];
-
-		if (text->pos + text->len <= *at)
-			continue;
-		if (*at < text->pos)
-			*at = text->pos < end ? text->pos : end;
-		if (text->pos + text->len < end)
-			*text_end = text->pos + text->len;
-		return;
-	}
-	if (elf->nr_texts)
-		*at = end;
-}
-
 /* The next prologue of a function; @end: none. All starts are found before the first. */
 static int next_framed(struct ut_elf *elf, const struct ut_segment *segment, __u64 *at,
 		       __u64 end)
@@ -713,12 +707,12 @@ int ut_starts_next(struct ut_elf *elf, const struct ut_segment *segment, __u64 *
 		return 0;
 	}
 	if (was_framed) {
-		text_at(elf, at, end, &text_end);
+		ut_elf_text(elf, at, end, &text_end);
 		err = next_unframed(elf, segment, at, text_end);
 		*framed = false;
 	}
 	while (!was_framed && !err && *at < end && !*framed) {
-		text_at(elf, at, end, &text_end);
+		ut_elf_text(elf, at, end, &text_end);
 		err = next_framed(elf, segment, at, text_end);
 		*framed = !err && *at < text_end;
 	}
