@@ -137,7 +137,7 @@ static int follow_given(struct compare *c)
 	for (pass = 0; pass < UT_FOLLOW_PASSES && !err; pass++) {
 		ut_follow_free(c->elf.follow);
 		c->elf.follow = NULL;
-		err = ut_follow_new(&c->elf, &c->elf.follow);
+		err = ut_follow_new(&c->elf, 0, ~0ULL, &c->elf.follow);
 		if (!err)
 			err = follow_fdes(c, true);
 		if (!err)
@@ -224,7 +224,7 @@ static int compare(struct compare *c, bool given)
 	for (i = 0; i < c->fdes.nr_fdes; i++)
 		set_bits(c->described, c->fdes.fdes[i].start, c->fdes.fdes[i].end);
 	err = given ? follow_given(c) : follow_found(c);
-	for (i = 0; i < c->elf.nr_code && !err; i++)
+	for (i = 0; i < c->elf.nr_code && c->elf.follow && !err; i++)
 		err = ut_follow_look(c->elf.follow, c->elf.code[i].addr,
 				     c->elf.code[i].addr + c->elf.code[i].len, look, c);
 	end_place(c);

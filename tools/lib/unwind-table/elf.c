@@ -663,6 +663,9 @@ void ut_elf_close(struct ut_elf *elf)
 	if (elf->endless)
 		map_free(elf->endless);
 	free(elf->endless);
+	if (elf->imports)
+		map_free(elf->imports);
+	free(elf->imports);
 	put_bytes(&elf->eh_frame.bytes);
 	put_bytes(&elf->debug_frame.bytes);
 }

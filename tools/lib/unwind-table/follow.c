@@ -54,6 +54,7 @@ struct function {
 	struct ending ending;	/* if it @returns */
 	bool	certain;
 	bool	called;
+	bool	is_sure;	/* of one of them more than an address tells: a symbol, a call */
 	bool	entered;
 	bool	bad;
 	bool	returns;
@@ -81,6 +82,13 @@ struct open {
 	__u32	function;
 };
 
+/* A path that leads to a block of another function, with another stack */
+struct conflict {
+	__u32	block;
+	__u32	state;
+	__u32	function;
+};
+
 /* A jump by a table of addresses, or of distances from @base */
 struct jump {
 	__u64		base;
@@ -93,13 +101,24 @@ struct jump {
 	bool		queued;
 };
 
+/* Code that is followed, of one section; and what is before it and comes next */
+#define AROUND		32
+
+struct piece {
+	__u64	addr;
+	__u64	len;
+	__u64	before;		/* bytes before and behind it that can be read */
+	__u64	ahead;
+	__u64	first;		/* index of its first byte */
+	__u8	*code;
+};
+
 struct ut_follow {
 	struct ut_elf		*elf;
 	struct ut_work		*work;
 	struct insn_decoder	*decoder;
-	__u8			*code[UT_MAX_SEGMENTS];
-	size_t			lens[UT_MAX_SEGMENTS];
-	__u64			first[UT_MAX_SEGMENTS];	/* index of its first byte */
+	struct array		pieces;
+	__u64			bytes;			/* of all pieces, with gaps between them */
 	__u64			*leaders;		/* bits, by index of a byte */
 	__u64			*visited;
 	__u64			*starts;
@@ -115,12 +134,10 @@ struct ut_follow {
 	struct array		labels;
 	struct array		opens;
 	struct array		jumps;
+	struct array		conflicts;
 	struct array		waiting;		/* jumps whose tables go on */
 	struct map		block_at, function_at, site_at, label_at, open_at, jump_at;
-	struct map		import_at;		/* pointers to functions, by address */
 	__u32			run;
-	__u64			start;			/* addresses that are followed */
-	__u64			end;
 	bool			found_endless;
 };
 
@@ -155,32 +172,39 @@ static struct open *open_nr(const struct ut_follow *f, __u32 nr)
 	return (struct open *)f->opens.items + nr;
 }
 
+static struct conflict *conflict_nr(const struct ut_follow *f, __u32 nr)
+{
+	return (struct conflict *)f->conflicts.items + nr;
+}
+
 static struct jump *jump_nr(const struct ut_follow *f, __u32 nr)
 {
 	return (struct jump *)f->jumps.items + nr;
 }
 
-/* The code at an address, and how much there is up to the end of the segment */
-static const __u8 *code_at(const struct ut_follow *f, __u64 addr, size_t *len, __u64 *index)
+/* NULL: other code has CFI, or is followed at another time */
+static const struct piece *piece_at(const struct ut_follow *f, __u64 addr)
 {
-	unsigned int i;
+	const struct piece *pieces = f->pieces.items;
+	__u32 i;
 
-	for (i = 0; i < f->elf->nr_code; i++) {
-		__u64 at = addr - f->elf->code[i].addr;
-
-		if (at < f->lens[i]) {
-			*len = f->lens[i] - at;
-			*index = f->first[i] + at;
-			return f->code[i] + at;
-		}
+	for (i = 0; i < f->pieces.nr; i++) {
+		if (addr - pieces[i].addr < pieces[i].len)
+			return &pieces[i];
 	}
 	return NULL;
 }
 
-/* Other code has CFI, or is followed at another time. */
-static bool is_followed(const struct ut_follow *f, __u64 addr)
+/* The code at an address, and how much of it can be read */
+static const __u8 *code_at(const struct ut_follow *f, __u64 addr, size_t *len, __u64 *index)
 {
-	return addr - f->start < f->end - f->start;
+	const struct piece *piece = piece_at(f, addr);
+
+	if (!piece)
+		return NULL;
+	*len = piece->len + piece->ahead - (addr - piece->addr);
+	*index = piece->first + (addr - piece->addr);
+	return piece->code + (addr - piece->addr);
 }
 
 static bool bit(const __u64 *bits, __u64 index)
@@ -274,6 +298,7 @@ static int unite(struct ut_follow *f, struct function *a, struct function *b)
 		a->sites = b->sites;
 	}
 	a->certain |= b->certain;
+	a->is_sure |= b->is_sure;
 	a->bad |= b->bad;
 	a->is_open |= b->is_open;
 	a->run = a->run < b->run ? a->run : b->run;
@@ -374,6 +399,23 @@ static int split(struct ut_follow *f, __u64 addr, __u64 index)
 	return pc == addr ? add_block(f, addr, index, &s, block.function) : 0;
 }
 
+/*
+ * A path comes to code of another function with another stack. One of them may be none, but
+ * an address in the middle of one: that is told when all has been followed that can be.
+ */
+static int add_conflict(struct ut_follow *f, __u32 number, const struct state *s, __u32 function)
+{
+	__u32 state;
+	int err = intern(f, s, &state);
+
+	if (!err)
+		err = array_grow(&f->conflicts);
+	if (err)
+		return err;
+	*conflict_nr(f, f->conflicts.nr++) = (struct conflict){ number, state, function };
+	return 0;
+}
+
 /* A path leads to an address. */
 static int flow(struct ut_follow *f, __u64 addr, const struct state *s, __u32 function)
 {
@@ -385,7 +427,7 @@ static int flow(struct ut_follow *f, __u64 addr, const struct state *s, __u32 fu
 	size_t len;
 	int err;
 
-	if (!code_at(f, addr, &len, &index) || !is_followed(f, addr))
+	if (!code_at(f, addr, &len, &index))
 		return 0;
 	if (!ut_work(f->work, WORK_BLOCK))
 		return -E2BIG;
@@ -400,6 +442,9 @@ static int flow(struct ut_follow *f, __u64 addr, const struct state *s, __u32 fu
 	block = block_nr(f, number);
 	owner = root_of(f, block->function);
 	joined = *state_nr(f, block->state);
+	if (owner != root && root->is_sure && !owner->is_sure &&
+	    !state_same_stack(&joined, s))
+		owner->bad = true;
 	if (owner->bad && owner != root) {
 		/* What was not believed does not count. */
 		joined = *s;
@@ -408,14 +453,9 @@ static int flow(struct ut_follow *f, __u64 addr, const struct state *s, __u32 fu
 		   (owner == root || same_value(&joined.regs[INSN_RSP], &s->regs[INSN_RSP]))) {
 		return owner == root ? 0 : share(f, number, s, function);
 	} else if (owner != root) {
-		/*
-		 * What is only possible takes no rule from what is there; nor does it return
-		 * as that does if it is not known any more where SP is.
-		 */
-		if (owner->run != root->run && !state_same_stack(state_nr(f, block->state), s)) {
-			root->bad = true;
-			return 0;
-		}
+		if ((owner->run != root->run || owner->is_sure != root->is_sure) &&
+		    !state_same_stack(state_nr(f, block->state), s))
+			return add_conflict(f, number, s, function);
 		err = unite(f, owner, root);
 		if (err)
 			return err;
@@ -448,7 +488,7 @@ static int declare(struct ut_follow *f, __u64 addr, bool certain, __u32 *number)
 	*number = f->functions.nr++;
 	*function_nr(f, *number) = (struct function){
 		.addr = addr, .parent = *number, .sites = NONE, .run = f->run,
-		.certain = certain,
+		.certain = certain, .is_sure = certain,
 	};
 	set_bit(f->starts, index);
 	return 0;
@@ -565,22 +605,27 @@ static int add_site(struct ut_follow *f, __u64 key, __u64 next, const struct sta
  */
 static bool is_boundary(const struct ut_follow *f, __u64 addr)
 {
-	const struct ut_segment *segment;
+	const struct piece *piece = piece_at(f, addr);
 	__u32 number;
-	__u64 index;
-	size_t len;
+	__u64 at;
 
-	if (!code_at(f, addr, &len, &index))
+	if (!piece)
 		return false;
-	if (bit(f->starts, index)) {
+	at = addr - piece->addr;
+	if (bit(f->starts, piece->first + at)) {
 		number = map_get(&f->function_at, addr);
 		if (number == NONE || function_nr(f, number)->certain)
 			return true;
 	}
-	if (addr % UT_ALIGN || map_get(&f->label_at, addr) != NONE)
+	if (addr % UT_ALIGN)
 		return false;
-	segment = ut_elf_code_at(f->elf, addr);
-	return ut_starts_is(f->elf, segment, addr - segment->addr + segment->offset);
+	if (ut_starts_is_entry(piece->code + at, piece->len + piece->ahead - at, addr,
+			       piece->before + at))
+		return true;
+	if (map_get(&f->label_at, addr) != NONE)
+		return false;
+	return ut_starts_has(f->elf, UT_START_POINTER, addr) ||
+	       ut_starts_has(f->elf, UT_START_ADDRESS, addr);
 }
 
 /*
@@ -596,6 +641,22 @@ static int leave(struct ut_follow *f, const struct state *s, __u32 function, boo
 	});
 }
 
+/*
+ * Is a path that runs to an address to be ended there? Behind padding, where a function seems to
+ * start: what was before it is a call that does not return, or no code at all.
+ */
+static bool is_beyond_padding(const struct ut_follow *f, __u64 addr)
+{
+	const struct piece *piece = piece_at(f, addr);
+
+	if (!piece || addr % UT_ALIGN ||
+	    !ut_starts_is_padded(piece->code + (addr - piece->addr),
+				 piece->before + (addr - piece->addr)))
+		return false;
+	return map_get(&f->function_at, addr) != NONE || is_boundary(f, addr) ||
+	       ut_starts_has(f->elf, UT_START_CALL, addr);
+}
+
 /* A jump, or @falls: a path that comes to where a function starts */
 static int jump_to(struct ut_follow *f, __u64 pc, __u64 target, const struct state *s,
 		   __u32 function, bool falls)
@@ -604,7 +665,7 @@ static int jump_to(struct ut_follow *f, __u64 pc, __u64 target, const struct sta
 	struct function *root;
 	int err;
 
-	if (!is_followed(f, target))
+	if (!piece_at(f, target))
 		return leave(f, s, function, true);
 	/* Behind a call that does not return */
 	if (falls && callee == NONE && !state_is_entry(s) && is_boundary(f, target))
@@ -632,16 +693,12 @@ static int jump_to(struct ut_follow *f, __u64 pc, __u64 target, const struct sta
 /* Where code that belongs to a jump can be: between functions that are certain */
 static bool find_bounds(struct ut_follow *f, __u64 pc, __u64 *start, __u64 *end)
 {
-	const struct ut_segment *segment = ut_elf_code_at(f->elf, pc);
-	__u64 index, i, n, before;
-	size_t len;
+	const struct piece *piece = piece_at(f, pc);
+	__u64 i, n, before = pc - piece->addr;
 
-	if (!segment || !code_at(f, pc, &len, &index))
-		return false;
-	before = pc - segment->addr;
 	for (i = 0; i < MAX_JUMP && i < before && !is_boundary(f, pc - i); i++)
 		;
-	for (n = 1; n < MAX_JUMP && n < len && !is_boundary(f, pc + n); n++)
+	for (n = 1; n < MAX_JUMP && n < piece->len - before && !is_boundary(f, pc + n); n++)
 		;
 	*start = pc - i;
 	*end = pc + n;
@@ -826,25 +883,30 @@ static int follow_open(struct ut_follow *f, const struct open *open)
 static int add_open(struct ut_follow *f, __u64 pc, const struct state *s, __u32 function)
 {
 	__u32 number = map_get(&f->open_at, pc), state;
-	struct function *root;
-	int err = intern(f, s, &state);
+	struct function *root = root_of(f, function);
+	struct unwind_table_rule rule;
+	int err = 0;
 
-	if (err)
-		return err;
-	if (number == NONE) {
-		err = array_grow(&f->opens);
-		if (!err)
-			err = map_add(&f->open_at, pc, f->opens.nr);
-		if (err)
-			return err;
-		number = f->opens.nr++;
-	}
-	*open_nr(f, number) = (struct open){ pc, state, function };
-	root = root_of(f, function);
 	root->is_open = true;
 	if (root->returns)
 		err = returned(f, function, &root->ending);
-	return err ? err : follow_open(f, open_nr(f, number));
+	/* Where nothing is known, there is nothing to be known where it leads to. */
+	if (!err && !state_rule(s, &rule))
+		return 0;
+	if (!err)
+		err = intern(f, s, &state);
+	if (!err && number == NONE) {
+		number = f->opens.nr;
+		err = array_grow(&f->opens);
+		if (!err)
+			err = map_add(&f->open_at, pc, f->opens.nr);
+		if (!err)
+			f->opens.nr++;
+	}
+	if (err)
+		return err;
+	*open_nr(f, number) = (struct open){ pc, state, function };
+	return follow_open(f, open_nr(f, number));
 }
 
 /* An address of code is computed, which is not where a function starts */
@@ -855,8 +917,7 @@ static int add_label(struct ut_follow *f, __u64 addr, __u32 function)
 	__u32 i;
 	int err;
 
-	if (!code_at(f, addr, &len, &index) || !is_followed(f, addr) ||
-	    map_get(&f->label_at, addr) != NONE)
+	if (!code_at(f, addr, &len, &index) || map_get(&f->label_at, addr) != NONE)
 		return 0;
 	i = map_get(&f->function_at, addr);
 	if (i != NONE && (function_nr(f, i)->certain || function_nr(f, i)->called))
@@ -929,7 +990,7 @@ static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 
 	*goes_on = true;
 	if (insn->op == INSN_CALL_UNKNOWN) {
-		target = map_get(&f->import_at, insn->imm);
+		target = map_get(f->elf->imports, insn->imm);
 		*goes_on = target != UT_IMPORT_NO_RETURN;
 		if (target >= UT_IMPORT_NO_RETURN) {
 			state_after_call(s, SCRATCH, 0);
@@ -940,21 +1001,23 @@ static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 		state_push(s, pc);
 		return 0;
 	}
-	if (!is_followed(f, target)) {
+	if (!piece_at(f, target)) {
 		state_after_call(s, SCRATCH, 0);
 		return 0;
 	}
+	*goes_on = false;
+	err = declare(f, target, false, &callee);
+	if (err || callee == NONE)
+		return err;
+	function_nr(f, callee)->called = true;
+	root_of(f, callee)->is_sure = true;
 	err = function_at(f, target, false, &callee);
 	if (err)
 		return err;
-	*goes_on = false;
-	if (callee == NONE)
-		return 0;
-	function_nr(f, callee)->called = true;
 	if (map_get(f->elf->endless, target) != NONE)
 		return 0;
-	code = code_at(f, next, &len, &index);
-	if (!code || ut_starts_is_end(code, len, next)) {
+	code = code_at(f, pc, &len, &index);
+	if (len == insn->len || ut_starts_is_end(code + insn->len, len - insn->len, next)) {
 		f->found_endless = true;
 		return map_add(f->elf->endless, target, 0);
 	}
@@ -1023,7 +1086,7 @@ static int step(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 			return jump_by_table(f, pc, &table, 0, s, function);
 		return leave(f, s, function, false);
 	case INSN_JUMP_MEMORY:
-		target = map_get(&f->import_at, insn->imm);
+		target = map_get(f->elf->imports, insn->imm);
 		if (target == UT_IMPORT_NO_RETURN)
 			return 0;
 		if (target == NONE)
@@ -1058,7 +1121,7 @@ static void skip(struct ut_follow *f, const struct insn *insn, __u64 pc, struct 
 		callee = map_get(&f->function_at, insn->imm);
 		break;
 	case INSN_CALL_UNKNOWN:
-		target = map_get(&f->import_at, insn->imm);
+		target = map_get(f->elf->imports, insn->imm);
 		if (target < UT_IMPORT_NO_RETURN)
 			callee = map_get(&f->function_at, target);
 		break;
@@ -1092,8 +1155,12 @@ static int run_block(struct ut_follow *f, __u32 number)
 		const __u8 *code;
 		size_t len;
 
+		if (root_of(f, block.function)->bad)
+			return 0;
 		code = code_at(f, pc, &len, &index);
-		if (!code || root_of(f, block.function)->bad)
+		if (!code)
+			return leave(f, &s, block.function, false);
+		if (pc != block.addr && is_beyond_padding(f, pc))
 			return 0;
 		if (pc != block.addr && (bit(f->leaders, index) || is_boundary(f, pc)))
 			return jump_to(f, pc, pc, &s, block.function, true);
@@ -1108,11 +1175,50 @@ static int run_block(struct ut_follow *f, __u32 number)
 	return err;
 }
 
+static bool is_believed(const struct ut_follow *f, __u32 function)
+{
+	const struct function *root = root_of(f, function);
+
+	return !root->bad && (root->certain || (root->returns && root->ending.is_proof));
+}
+
+/*
+ * Of two functions, those that return are some. If both do, what they share does not, as a
+ * trap, and is as they both have it.
+ */
+static int decide(struct ut_follow *f, const struct conflict *conflict)
+{
+	struct block *block = block_nr(f, conflict->block);
+	struct state s = *state_nr(f, conflict->state), joined;
+	__u32 state;
+	int err;
+
+	/* Other code has told meanwhile that they are one. */
+	if (root_of(f, conflict->function) == root_of(f, block->function))
+		return flow(f, block->addr, &s, conflict->function);
+	if (!is_believed(f, conflict->function)) {
+		root_of(f, conflict->function)->bad = true;
+		return 0;
+	}
+	if (!is_believed(f, block->function)) {
+		root_of(f, block->function)->bad = true;
+		return flow(f, block->addr, &s, conflict->function);
+	}
+	joined = *state_nr(f, block->state);
+	if (!state_join(&joined, &s))
+		return 0;
+	err = intern(f, &joined, &state);
+	if (err)
+		return err;
+	block_nr(f, conflict->block)->state = state;
+	return queue_block(f, conflict->block);
+}
+
 static int run(struct ut_follow *f)
 {
 	int err = 0;
 
-	while (!err && (f->queue.nr || f->news.nr || f->waiting.nr)) {
+	while (!err && (f->queue.nr || f->news.nr || f->waiting.nr || f->conflicts.nr)) {
 		__u32 number;
 
 		if (f->queue.nr) {
@@ -1121,6 +1227,10 @@ static int run(struct ut_follow *f)
 			err = run_block(f, number);
 		} else if (f->news.nr) {
 			err = announce(f, array_pop(&f->news));
+		} else if (!f->waiting.nr) {
+			struct conflict conflict = *conflict_nr(f, --f->conflicts.nr);
+
+			err = decide(f, &conflict);
 		} else {
 			number = array_pop(&f->waiting);
 			jump_nr(f, number)->queued = false;
@@ -1128,21 +1238,6 @@ static int run(struct ut_follow *f)
 		}
 	}
 	return err;
-}
-
-/**
- * ut_follow_limit - Follow only code at some addresses
- * @f:		Rules so far
- * @start:	Address of the first byte
- * @end:	Of the byte behind the last
- *
- * Functions elsewhere return, and do what the ABI says. Without limits, all code of the
- * file is followed.
- */
-void ut_follow_limit(struct ut_follow *f, __u64 start, __u64 end)
-{
-	f->start = start;
-	f->end = end;
 }
 
 /**
@@ -1169,32 +1264,26 @@ int ut_follow_declare(struct ut_follow *f, __u64 addr)
  */
 int ut_follow_from(struct ut_follow *f, __u64 addr, enum ut_follow_start how)
 {
-	const __u8 *code;
+	const struct piece *piece = piece_at(f, addr);
 	__u32 number;
-	__u64 index;
-	size_t len;
+	__u64 at;
 	int err;
 
-	code = code_at(f, addr, &len, &index);
-	if (!code)
+	if (!piece)
 		return 0;
+	at = addr - piece->addr;
 	if (how != UT_FOLLOW_CERTAIN) {
-		if (bit(f->visited, index))
+		if (bit(f->visited, piece->first + at))
 			return 0;
-		if (how == UT_FOLLOW_POSSIBLE &&
-		    !ut_starts_is_apart(code, addr - ut_elf_code_at(f->elf, addr)->addr))
+		if (how >= UT_FOLLOW_POSSIBLE &&
+		    !ut_starts_is_apart(piece->code + at, piece->len - at, piece->before + at,
+					how == UT_FOLLOW_POSSIBLE ||
+					ut_starts_has(f->elf, UT_START_CALLS, addr)))
 			return 0;
 		f->run++;
 	}
 	err = function_at(f, addr, how == UT_FOLLOW_CERTAIN, &number);
 	return err ? err : run(f);
-}
-
-static bool is_believed(const struct ut_follow *f, __u32 function)
-{
-	const struct function *root = root_of(f, function);
-
-	return !root->bad && (root->certain || (root->returns && root->ending.is_proof));
 }
 
 /* A path that is followed again, with what is known by now */
@@ -1226,30 +1315,40 @@ static int visit_block(struct ut_follow *f, const struct block *block, __u64 end
 	return err;
 }
 
-static int visit_blocks(struct ut_follow *f, __u64 start, __u64 end, visit_t visit, void *data)
+static int visit_piece(struct ut_follow *f, const struct piece *piece, __u64 start, __u64 end,
+		       visit_t visit, void *data)
 {
-	__u64 index, addr;
-	size_t len;
+	__u64 at = start > piece->addr ? start - piece->addr : 0;
+	__u64 len = end - piece->addr < piece->len ? end - piece->addr : piece->len;
 	int err = 0;
 
-	if (!code_at(f, start, &len, &index))
-		return 0;
-	if (end - start > len)
-		end = start + len;
-	for (addr = start; addr < end && !err; addr++, index++) {
+	for (; at < len && !err; at++) {
+		__u64 index = piece->first + at;
 		const struct block *block;
 
 		/* Whole words without a leader are passed over. */
-		if (!(index % 64) && !f->leaders[index / 64] && end - addr > 64) {
-			addr += 63;
-			index += 63;
+		if (!(index % 64) && !f->leaders[index / 64]) {
+			at += 63;
 			continue;
 		}
 		if (!bit(f->leaders, index))
 			continue;
-		block = block_nr(f, map_get(&f->block_at, addr));
+		block = block_nr(f, map_get(&f->block_at, piece->addr + at));
 		if (is_believed(f, block->function))
 			err = visit_block(f, block, end, visit, data);
+	}
+	return err;
+}
+
+static int visit_blocks(struct ut_follow *f, __u64 start, __u64 end, visit_t visit, void *data)
+{
+	const struct piece *pieces = f->pieces.items;
+	__u32 i;
+	int err = 0;
+
+	for (i = 0; i < f->pieces.nr && !err; i++) {
+		if (pieces[i].addr < end && start < pieces[i].addr + pieces[i].len)
+			err = visit_piece(f, &pieces[i], start, end, visit, data);
 	}
 	return err;
 }
@@ -1331,24 +1430,117 @@ int ut_follow_look(struct ut_follow *f, __u64 start, __u64 end, ut_follow_look_t
 	return visit_blocks(f, start, end, visit_look, &l);
 }
 
+static int add_piece(struct ut_follow *f, const struct ut_segment *segment, __u64 start,
+		     __u64 end, __u64 text_end)
+{
+	__u64 before = start - segment->offset < AROUND ? start - segment->offset : AROUND;
+	__u64 ahead = text_end - end < AROUND ? text_end - end : AROUND;
+	__u64 all = before + (end - start) + ahead;
+	struct piece piece = {
+		.addr = start - segment->offset + segment->addr,
+		.len = end - start, .before = before, .ahead = ahead, .first = f->bytes,
+	};
+	__u8 *code;
+	int err;
+
+	if (!ut_work(f->work, UT_WORK_READ + UT_WORK_SCAN(piece.len)))
+		return -E2BIG;
+	err = array_grow(&f->pieces);
+	if (err)
+		return err;
+	code = malloc(all);
+	if (!code)
+		return -ENOMEM;
+	if (ut_elf_read_code(f->elf, segment, start - before, code, all) != all) {
+		free(code);
+		return 0;
+	}
+	piece.code = code + before;
+	((struct piece *)f->pieces.items)[f->pieces.nr++] = piece;
+	f->bytes += (piece.len + 63) & ~63ULL;
+	return 0;
+}
+
+/* What is followed: code in [start, end) of the offsets of a segment */
+static int add_pieces(struct ut_follow *f, const struct ut_segment *segment, __u64 start,
+		      __u64 end)
+{
+	__u64 segment_end = segment->offset + segment->len, text_end;
+	int err = 0;
+
+	if (start < segment->offset)
+		start = segment->offset;
+	if (end > segment_end)
+		end = segment_end;
+	while (start < end && !err) {
+		ut_elf_text(f->elf, &start, segment_end, &text_end);
+		if (start < end)
+			err = add_piece(f, segment, start, text_end < end ? text_end : end,
+					text_end);
+		start = text_end;
+	}
+	return err;
+}
+
+/* Nothing runs from one section into another. */
+static void begin_pieces(struct ut_follow *f)
+{
+	const struct piece *pieces = f->pieces.items;
+	__u32 i;
+
+	for (i = 0; i < f->pieces.nr; i++)
+		set_bit(f->starts, pieces[i].first);
+}
+
+static int add_bits(struct ut_follow *f)
+{
+	__u64 words = f->bytes / 64 + 1;
+
+	f->leaders = calloc(words, sizeof(__u64));
+	f->visited = calloc(words, sizeof(__u64));
+	f->starts = calloc(words, sizeof(__u64));
+	if (!f->leaders || !f->visited || !f->starts)
+		return -ENOMEM;
+	begin_pieces(f);
+	return 0;
+}
+
+/* What is known of a file for all of its code */
+static int prepare(struct ut_elf *elf)
+{
+	if (!elf->endless)
+		elf->endless = calloc(1, sizeof(*elf->endless));
+	if (elf->imports)
+		return elf->endless ? 0 : -ENOMEM;
+	elf->imports = calloc(1, sizeof(*elf->imports));
+	if (!elf->endless || !elf->imports)
+		return -ENOMEM;
+	return ut_imports_find(elf, &elf->follow_work, elf->imports);
+}
+
 /**
- * ut_follow_new - Begin to follow the code of a file
+ * ut_follow_new - Begin to follow code of a file
  * @elf:	The file
+ * @start:	Offset of the first byte that is followed
+ * @end:	Of the byte behind the last
  * @follow:	Gets what is known so far
+ *
+ * Functions elsewhere return, and do what the ABI says.
  *
  * Return: 0, or a negative errno.
  */
-int ut_follow_new(struct ut_elf *elf, struct ut_follow **follow)
+int ut_follow_new(struct ut_elf *elf, __u64 start, __u64 end, struct ut_follow **follow)
 {
-	__u64 index = 0, words;
 	struct ut_follow *f;
 	unsigned int i;
-	int err = -ENOMEM;
+	int err;
 
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return -ENOMEM;
-	*follow = f;
+	f->elf = elf;
+	f->work = &elf->follow_work;
+	f->pieces.size = sizeof(struct piece);
 	f->states.size = sizeof(struct state);
 	f->blocks.size = sizeof(struct block);
 	f->functions.size = sizeof(struct function);
@@ -1356,60 +1548,22 @@ int ut_follow_new(struct ut_elf *elf, struct ut_follow **follow)
 	f->labels.size = sizeof(struct label);
 	f->opens.size = sizeof(struct open);
 	f->jumps.size = sizeof(struct jump);
+	f->conflicts.size = sizeof(struct conflict);
 	f->waiting.size = sizeof(__u32);
 	f->queue.size = sizeof(__u32);
 	f->news.size = sizeof(__u32);
 	f->decoder = insn_decoder_new();
-	if (!f->decoder)
-		goto err;
-	f->elf = elf;
-	f->work = &elf->follow_work;
-	f->end = ~0ULL;
-	for (i = 0; i < elf->nr_code; i++) {
-		const struct ut_segment *segment = &elf->code[i];
-
-		if (!ut_work(f->work, UT_WORK_READ + UT_WORK_SCAN(segment->len))) {
-			err = -E2BIG;
-			goto err;
-		}
-		f->code[i] = malloc(segment->len);
-		if (!f->code[i])
-			goto err;
-		f->lens[i] = ut_elf_read_code(elf, segment, segment->offset, f->code[i],
-					      segment->len);
-		f->first[i] = index;
-		index += (segment->len + 63) & ~63ULL;
-	}
-	words = index / 64 + 1;
-	f->leaders = calloc(words, sizeof(__u64));
-	f->visited = calloc(words, sizeof(__u64));
-	f->starts = calloc(words, sizeof(__u64));
-	if (!f->leaders || !f->visited || !f->starts)
-		goto err;
-	/* Nothing runs from one section into another. */
-	for (i = 0; i < elf->nr_texts; i++) {
-		const struct ut_table *text = &elf->texts[i];
-		unsigned int k;
-
-		for (k = 0; k < elf->nr_code; k++) {
-			__u64 at = text->pos - elf->code[k].offset;
-
-			if (at < f->lens[k])
-				set_bit(f->starts, f->first[k] + at);
-		}
-	}
-	err = -ENOMEM;
-	if (!elf->endless)
-		elf->endless = calloc(1, sizeof(*elf->endless));
-	if (!elf->endless)
-		goto err;
-	err = ut_imports_find(elf, f->work, &f->import_at);
+	err = f->decoder ? prepare(elf) : -ENOMEM;
+	for (i = 0; i < elf->nr_code && !err; i++)
+		err = add_pieces(f, &elf->code[i], start, end);
 	if (!err)
-		return 0;
-err:
-	ut_follow_free(f);
-	*follow = NULL;
-	return err;
+		err = add_bits(f);
+	if (err) {
+		ut_follow_free(f);
+		return err;
+	}
+	*follow = f;
+	return 0;
 }
 
 /**
@@ -1427,12 +1581,15 @@ bool ut_follow_is_final(struct ut_follow *f)
 
 void ut_follow_free(struct ut_follow *f)
 {
-	unsigned int i;
+	const struct piece *pieces;
+	__u32 i;
 
 	if (!f)
 		return;
-	for (i = 0; i < UT_MAX_SEGMENTS; i++)
-		free(f->code[i]);
+	pieces = f->pieces.items;
+	for (i = 0; i < f->pieces.nr; i++)
+		free(pieces[i].code - pieces[i].before);
+	free(f->pieces.items);
 	insn_decoder_free(f->decoder);
 	free(f->leaders);
 	free(f->visited);
@@ -1447,6 +1604,7 @@ void ut_follow_free(struct ut_follow *f)
 	free(f->labels.items);
 	free(f->opens.items);
 	free(f->jumps.items);
+	free(f->conflicts.items);
 	free(f->waiting.items);
 	map_free(&f->block_at);
 	map_free(&f->function_at);
@@ -1454,6 +1612,5 @@ void ut_follow_free(struct ut_follow *f)
 	map_free(&f->label_at);
 	map_free(&f->open_at);
 	map_free(&f->jump_at);
-	map_free(&f->import_at);
 	free(f);
 }

@@ -14,17 +14,17 @@ enum ut_follow_start {
 	UT_FOLLOW_CERTAIN,
 	UT_FOLLOW_LIKELY,		/* counts if the function returns as one does */
 	UT_FOLLOW_POSSIBLE,		/* and nothing runs into it */
+	UT_FOLLOW_DOUBTFUL,		/* the same, and two calls of it, or a return before it */
 };
 
 /* All is followed again with what is known by then, so often. */
 #define UT_FOLLOW_PASSES	3
 
-int ut_follow_new(struct ut_elf *elf, struct ut_follow **follow);
+int ut_follow_new(struct ut_elf *elf, __u64 start, __u64 end, struct ut_follow **follow);
 bool ut_follow_is_final(struct ut_follow *follow);
 void ut_follow_free(struct ut_follow *follow);
 int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 start,
 		    __u64 end);
-void ut_follow_limit(struct ut_follow *follow, __u64 start, __u64 end);
 int ut_follow_declare(struct ut_follow *follow, __u64 addr);
 int ut_follow_from(struct ut_follow *follow, __u64 addr, enum ut_follow_start how);
 

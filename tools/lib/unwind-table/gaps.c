@@ -89,6 +89,8 @@ static int follow_from(struct ut_elf *elf, const struct ut_segment *segment, __u
 		how = UT_FOLLOW_CERTAIN;
 	else if (aligned && (kind == UT_START_ADDRESS || kind == UT_START_POINTER))
 		how = UT_FOLLOW_LIKELY;
+	else if (!aligned && kind == UT_START_CALL)
+		how = UT_FOLLOW_DOUBTFUL;
 	for (at = start; !err; at++) {
 		at = ut_starts_find_next(elf, segment, kind, at, end);
 		if (at == end)
@@ -97,6 +99,18 @@ static int follow_from(struct ut_elf *elf, const struct ut_segment *segment, __u
 			err = ut_follow_from(elf->follow, at + bias, how);
 	}
 	return err;
+}
+
+static bool has_start(struct ut_elf *elf, const struct ut_segment *segment, __u64 start,
+		      __u64 end)
+{
+	enum ut_start kind;
+
+	for (kind = 0; kind < UT_NR_STARTS; kind++) {
+		if (ut_starts_find_next(elf, segment, kind, start, end) < end)
+			return true;
+	}
+	return false;
 }
 
 /**
@@ -127,15 +141,14 @@ int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 
 	};
 	unsigned int i, pass;
 	__u64 at;
-	int err;
+	int err = ut_starts_find(elf);
 
+	if (err || !has_start(elf, segment, start, end))
+		return err;
 	for (pass = 0; pass < UT_FOLLOW_PASSES; pass++) {
-		err = ut_starts_find(elf);
-		if (!err && !elf->follow)
-			err = ut_follow_new(elf, &elf->follow);
-		if (!err && !elf->no_cfi)
-			ut_follow_limit(elf->follow, start - segment->offset + segment->addr,
-					end - segment->offset + segment->addr);
+		if (!elf->follow)
+			err = ut_follow_new(elf, elf->no_cfi ? 0 : start,
+					    elf->no_cfi ? ~0ULL : end, &elf->follow);
 		/* Code that runs into a function ends there, whichever is followed first. */
 		for (at = start; !err; at++) {
 			at = ut_starts_find_next(elf, segment, UT_START_SYMBOL, at, end);
@@ -148,11 +161,11 @@ int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 
 			err = follow_from(elf, segment, start, end, order[i].kind,
 					  order[i].aligned);
 		if (err || ut_follow_is_final(elf->follow) || pass + 1 == UT_FOLLOW_PASSES)
-			return err;
+			break;
 		ut_follow_free(elf->follow);
 		elf->follow = NULL;
 	}
-	return 0;
+	return err;
 }
 
 /* The same with code of a gap. Without it, the rest of the table is as good. */
@@ -207,6 +220,9 @@ static int add_functions(struct ut_elf *elf, const struct ut_gap *gap,
 		framed = next_framed;
 		start = at;
 	}
+	/* What is known of one gap is of no use for another. */
+	ut_follow_free(elf->follow);
+	elf->follow = NULL;
 	return err;
 }
 

@@ -105,6 +105,7 @@ struct ut_section {
 /* What tells where functions start */
 enum ut_start {
 	UT_START_CALL,		/* the target of what looks like a call */
+	UT_START_CALLS,		/* of two of them */
 	UT_START_POINTER,	/* of an address that the loader relocates */
 	UT_START_SYMBOL,	/* of a symbol for a function */
 	UT_START_ADDRESS,	/* of what looks like the computation of an address */
@@ -154,6 +155,7 @@ struct ut_elf {
 	/* Code without CFI is followed, unless that has failed */
 	struct ut_follow	*follow;
 	struct map		*endless;	/* functions that seem not to return */
+	struct map		*imports;	/* pointers to functions, by address */
 	struct ut_work		follow_work;
 	bool			no_follow;
 	bool			no_cfi;		/* as if there were none: it is the judge */
@@ -446,9 +448,12 @@ int ut_starts_find(struct ut_elf *elf);
 /* Functions are aligned to this, unless they are not aligned at all. */
 #define UT_ALIGN		16
 
+bool ut_starts_is_padded(const __u8 *at, size_t n);
+bool ut_starts_is_padding(const __u8 *code, size_t len);
 bool ut_starts_is_end(const __u8 *code, size_t len, __u64 addr);
-bool ut_starts_is_apart(const __u8 *at, size_t n);
-bool ut_starts_is(const struct ut_elf *elf, const struct ut_segment *segment, __u64 offset);
+bool ut_starts_is_apart(const __u8 *at, size_t len, size_t before, bool more);
+bool ut_starts_is_entry(const __u8 *code, size_t len, __u64 addr, size_t before);
+bool ut_starts_has(const struct ut_elf *elf, enum ut_start kind, __u64 addr);
 bool ut_starts_add_data(struct ut_elf *elf, __u64 addr);
 bool ut_starts_sort_data(struct ut_elf *elf);
 __u64 ut_starts_data_end(const struct ut_elf *elf, __u64 addr);

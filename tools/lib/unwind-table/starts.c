@@ -28,13 +28,14 @@ struct ut_scan {
 	__u8			code[BEFORE + UT_SCAN_LEN];
 };
 
+static const __u8 endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+
 /*
  * Bytes of a prologue that makes a frame: endbr64 or not; push %rbp; and
  * mov %rsp,%rbp in either form. 0: another one.
  */
 size_t ut_prologue(const __u8 *code, size_t len)
 {
-	static const __u8 endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
 	static const __u8 forms[][4] = {
 		{ 0x55, 0x48, 0x89, 0xe5 },
 		{ 0x55, 0x48, 0x8b, 0xec },
@@ -76,7 +77,18 @@ static void mark(struct ut_elf *elf, enum ut_start kind, __u64 addr)
 	if (!segment)
 		return;
 	index = index_of(elf, segment, addr - segment->addr + segment->offset);
+	if (kind == UT_START_CALL && has_start(elf, kind, index))
+		kind = UT_START_CALLS;
 	elf->starts[kind][index / 64] |= 1ULL << (index % 64);
+}
+
+/* Does something of a kind tell that a function starts at an address of code? */
+bool ut_starts_has(const struct ut_elf *elf, enum ut_start kind, __u64 addr)
+{
+	const struct ut_segment *segment = ut_elf_code_at(elf, addr);
+
+	return has_start(elf, kind, index_of(elf, segment,
+					     addr - segment->addr + segment->offset));
 }
 
 #define MAX_DATA	(1 << 20)
@@ -410,20 +422,6 @@ int ut_starts_find(struct ut_elf *elf)
 }
 
 /**
- * ut_starts_is - Is an address, from which something may start, told by a pointer?
- * @elf:	The file, whose starts were found
- * @segment:	Segment of the code
- * @offset:	Offset in the file
- */
-bool ut_starts_is(const struct ut_elf *elf, const struct ut_segment *segment, __u64 offset)
-{
-	__u64 index = index_of(elf, segment, offset);
-
-	return has_start(elf, UT_START_POINTER, index) ||
-	       has_start(elf, UT_START_ADDRESS, index);
-}
-
-/**
  * ut_starts_find_next - The next start of a kind
  * @elf:	The file, whose starts were found
  * @segment:	Segment of the code
@@ -503,7 +501,9 @@ static enum before what_is_before(const __u8 *at, size_t n)
 		at -= nop;
 		n -= nop;
 	}
-	if ((n >= 1 && at[-1] == 0xc3) || (n >= 3 && at[-3] == 0xc2))
+	/* Arguments on the stack are whole words, and few. */
+	if ((n >= 1 && at[-1] == 0xc3) ||
+	    (n >= 3 && at[-3] == 0xc2 && !(at[-2] % 8) && !at[-1]))
 		return RETURNS;
 	if (padded || (n >= 5 && at[-5] == 0xe9) || (n >= 2 && at[-2] == 0xeb) ||
 	    (n >= 2 && at[-2] == 0x0f && at[-1] == 0x0b) ||
@@ -513,31 +513,71 @@ static enum before what_is_before(const __u8 *at, size_t n)
 	return n >= 5 && at[-5] == 0xe8 ? CALLS : RUNS_ON;
 }
 
+/* Is there padding before the code at @at, before which @n bytes can be read? */
+bool ut_starts_is_padded(const __u8 *at, size_t n)
+{
+	return nop_before(at, n < BEFORE ? n : BEFORE);
+}
+
+/* Does some code consist of no-operations? */
+bool ut_starts_is_padding(const __u8 *code, size_t len)
+{
+	while (len) {
+		size_t nop = nop_before(code + len, len);
+
+		if (!nop)
+			return false;
+		len -= nop;
+	}
+	return true;
+}
+
 /*
  * Is there nothing but padding up to where a function starts? It is if the call before it
  * does not return.
  */
 bool ut_starts_is_end(const __u8 *code, size_t len, __u64 addr)
 {
-	static const __u8 endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
 	__u64 pad = -addr % UT_ALIGN;
 
-	if (len < pad + sizeof(endbr64) || memcmp(code + pad, endbr64, sizeof(endbr64)))
-		return false;
-	while (pad) {
-		size_t nop = nop_before(code + pad, pad);
-
-		if (!nop)
-			return false;
-		pad -= nop;
-	}
-	return true;
+	return len >= pad + sizeof(endbr64) && !memcmp(code + pad, endbr64, sizeof(endbr64)) &&
+	       ut_starts_is_padding(code, pad);
 }
 
-/* Does nothing run into the code at @at, before which @n bytes can be read? */
-bool ut_starts_is_apart(const __u8 *at, size_t n)
+/* Does code begin with a no-operation? No function does; it is what is before one. */
+static bool begins_with_nop(const __u8 *code, size_t len)
 {
-	return what_is_before(at, n < BEFORE ? n : BEFORE) >= STAYS_AWAY;
+	while (len && (*code == 0x66 || *code == 0x2e)) {
+		code++;
+		len--;
+	}
+	return (len && *code == 0x90) || (len > 1 && code[0] == 0x0f && code[1] == 0x1f);
+}
+
+/*
+ * May a function start at @at, where @len bytes can be read, and @before before it? Nothing
+ * runs into it, then. What looks like a jump there, or like padding of one byte, is none often,
+ * which counts where there is not @more to tell it.
+ */
+bool ut_starts_is_apart(const __u8 *at, size_t len, size_t before, bool more)
+{
+	size_t n = before < BEFORE ? before : BEFORE;
+	enum before what = what_is_before(at, n);
+
+	if (begins_with_nop(at, len))
+		return false;
+	return what == RETURNS || (what == STAYS_AWAY && (more || nop_before(at, n) > 1));
+}
+
+/*
+ * Does what is called by pointers start there, as far as can be told? Tables of jumps do not
+ * lead to endbr64, nor does what runs on come to an aligned one.
+ */
+bool ut_starts_is_entry(const __u8 *code, size_t len, __u64 addr, size_t before)
+{
+	return !(addr % UT_ALIGN) && len >= sizeof(endbr64) &&
+	       !memcmp(code, endbr64, sizeof(endbr64)) &&
+	       ut_starts_is_apart(code, len, before, true);
 }
 
 /* Code from an offset on, not beyond @end, and BEFORE bytes before it, if they exist */
