@@ -134,16 +134,15 @@ static int follow_given(struct compare *c)
 	unsigned int pass;
 	int err = ut_starts_find(&c->elf);
 
-	for (pass = 0; pass < UT_FOLLOW_PASSES && !err; pass++) {
-		ut_follow_free(c->elf.follow);
-		c->elf.follow = NULL;
+	if (!err)
 		err = ut_follow_new(&c->elf, 0, ~0ULL, &c->elf.follow);
-		if (!err)
-			err = follow_fdes(c, true);
+	for (pass = 0; pass < UT_FOLLOW_PASSES && !err; pass++) {
+		err = follow_fdes(c, true);
 		if (!err)
 			err = follow_fdes(c, false);
-		if (!err && ut_follow_is_final(c->elf.follow))
+		if (err || ut_follow_is_final(c->elf.follow) || pass + 1 == UT_FOLLOW_PASSES)
 			break;
+		ut_follow_again(c->elf.follow);
 	}
 	return err;
 }

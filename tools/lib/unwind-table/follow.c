@@ -119,6 +119,7 @@ struct ut_follow {
 	struct insn_decoder	*decoder;
 	struct array		pieces;
 	__u64			bytes;			/* of all pieces, with gaps between them */
+	__u16			*plain;			/* instructions by index: see decode() */
 	__u64			*leaders;		/* bits, by index of a byte */
 	__u64			*visited;
 	__u64			*starts;
@@ -207,9 +208,42 @@ static const __u8 *code_at(const struct ut_follow *f, __u64 addr, size_t *len, _
 	return piece->code + (addr - piece->addr);
 }
 
+/*
+ * Most instructions do not matter, but for a register that they write: what they come to is
+ * kept, as their length and that register + 1, since decoding takes most of the time.
+ */
+static bool decode(struct ut_follow *f, __u64 pc, const __u8 *code, size_t len, __u64 index,
+		   struct insn *insn)
+{
+	__u16 *plain = &f->plain[index];
+
+	if (*plain) {
+		*insn = (struct insn){
+			.dst = INSN_NO_REG, .src = INSN_NO_REG, .base = INSN_NO_REG,
+			.len = *plain & 15, .kills = 1U << (*plain >> 4) >> 1,
+		};
+		return true;
+	}
+	if (!insn_decode(f->decoder, code, len, pc, insn))
+		return false;
+	if (insn->op == INSN_OTHER && !insn->size && !(insn->kills & (insn->kills - 1)))
+		*plain = insn->len | __builtin_ffs(insn->kills) << 4;
+	return true;
+}
+
 static bool bit(const __u64 *bits, __u64 index)
 {
 	return bits[index / 64] >> index % 64 & 1;
+}
+
+/* Is one of @nr bits set? There are less than 64 of them, and another word behind them. */
+static bool has_bits(const __u64 *bits, __u64 index, unsigned int nr)
+{
+	__u64 some = bits[index / 64] >> index % 64;
+
+	if (index % 64)
+		some |= bits[index / 64 + 1] << (64 - index % 64);
+	return some & ((1ULL << nr) - 1);
 }
 
 static void set_bit(__u64 *bits, __u64 index)
@@ -391,7 +425,7 @@ static int split(struct ut_follow *f, __u64 addr, __u64 index)
 		code = code_at(f, pc, &len, &before);
 		if (!ut_work(f->work, WORK_INSN))
 			return -E2BIG;
-		if (!code || !insn_decode(f->decoder, code, len, pc, &insn))
+		if (!code || !decode(f, pc, code, len, before, &insn))
 			return 0;
 		skip(f, &insn, pc, &s);
 		pc += insn.len;
@@ -740,7 +774,7 @@ static bool fits(struct ut_follow *f, __u64 addr, const struct state *s)
 		const __u8 *code = code_at(f, pc, &len, &index);
 
 		if (!code || !ut_work(f->work, WORK_INSN) ||
-		    !insn_decode(f->decoder, code, len, pc, &insn))
+		    !decode(f, pc, code, len, index, &insn))
 			return true;
 		is_reached &= bit(f->visited, index);
 		if (is_reached)
@@ -1166,7 +1200,7 @@ static int run_block(struct ut_follow *f, __u32 number)
 			return jump_to(f, pc, pc, &s, block.function, true);
 		if (!ut_work(f->work, WORK_INSN))
 			return -E2BIG;
-		if (!insn_decode(f->decoder, code, len, pc, &insn))
+		if (!decode(f, pc, code, len, index, &insn))
 			return 0;
 		set_bit(f->visited, index);
 		err = step(f, &insn, pc, &s, block.function, &goes_on);
@@ -1304,7 +1338,7 @@ static int visit_block(struct ut_follow *f, const struct block *block, __u64 end
 
 		code = code_at(f, pc, &len, &index);
 		if (!code || (pc != block->addr && bit(f->leaders, index)) ||
-		    !bit(f->visited, index) || !insn_decode(f->decoder, code, len, pc, &insn))
+		    !bit(f->visited, index) || !decode(f, pc, code, len, index, &insn))
 			return 0;
 		err = visit(f, pc, insn.len, &s, data);
 		if (insn.op >= INSN_JUMP && insn.op != INSN_BRANCH)
@@ -1375,7 +1409,6 @@ static int visit_row(struct ut_follow *f, __u64 pc, unsigned int len, const stru
 	bool overlaps = pc < ((struct rows *)data)->seen;
 	struct unwind_table_rule rule;
 	struct rows *rows = data;
-	unsigned int i;
 	__u64 index;
 	size_t left;
 	int err = 0;
@@ -1383,8 +1416,7 @@ static int visit_row(struct ut_follow *f, __u64 pc, unsigned int len, const stru
 	/* Of instructions that overlap, one is none, and it is not known which one. */
 	if (!code_at(f, pc, &left, &index))
 		return 0;
-	for (i = 1; i < len; i++)
-		overlaps |= bit(f->visited, index + i);
+	overlaps |= has_bits(f->visited, index + 1, len - 1);
 	if (rows->seen < pc + len)
 		rows->seen = pc + len;
 	if (overlaps || !state_rule(s, &rule))
@@ -1494,12 +1526,13 @@ static void begin_pieces(struct ut_follow *f)
 
 static int add_bits(struct ut_follow *f)
 {
-	__u64 words = f->bytes / 64 + 1;
+	__u64 words = f->bytes / 64 + 2;
 
+	f->plain = calloc(f->bytes + 1, sizeof(*f->plain));
 	f->leaders = calloc(words, sizeof(__u64));
 	f->visited = calloc(words, sizeof(__u64));
 	f->starts = calloc(words, sizeof(__u64));
-	if (!f->leaders || !f->visited || !f->starts)
+	if (!f->plain || !f->leaders || !f->visited || !f->starts)
 		return -ENOMEM;
 	begin_pieces(f);
 	return 0;
@@ -1579,6 +1612,36 @@ bool ut_follow_is_final(struct ut_follow *f)
 	return !ut_starts_sort_data(f->elf) && !f->found_endless;
 }
 
+/**
+ * ut_follow_again - Begin anew with the same code
+ * @f:		What was followed
+ */
+void ut_follow_again(struct ut_follow *f)
+{
+	struct array *arrays[] = {
+		&f->states, &f->blocks, &f->functions, &f->sites, &f->queue, &f->news,
+		&f->labels, &f->opens, &f->jumps, &f->conflicts, &f->waiting,
+	};
+	struct map *maps[] = {
+		&f->block_at, &f->function_at, &f->site_at, &f->label_at, &f->open_at,
+		&f->jump_at,
+	};
+	size_t size = (f->bytes / 64 + 2) * sizeof(__u64);
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(arrays); i++)
+		arrays[i]->nr = 0;
+	for (i = 0; i < ARRAY_SIZE(maps); i++)
+		map_clear(maps[i]);
+	memset(f->state_hash, 0, f->state_hash_size * sizeof(*f->state_hash));
+	memset(f->leaders, 0, size);
+	memset(f->visited, 0, size);
+	memset(f->starts, 0, size);
+	begin_pieces(f);
+	f->run = 0;
+	f->found_endless = false;
+}
+
 void ut_follow_free(struct ut_follow *f)
 {
 	const struct piece *pieces;
@@ -1591,6 +1654,7 @@ void ut_follow_free(struct ut_follow *f)
 		free(pieces[i].code - pieces[i].before);
 	free(f->pieces.items);
 	insn_decoder_free(f->decoder);
+	free(f->plain);
 	free(f->leaders);
 	free(f->visited);
 	free(f->starts);

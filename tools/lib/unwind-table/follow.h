@@ -22,6 +22,7 @@ enum ut_follow_start {
 
 int ut_follow_new(struct ut_elf *elf, __u64 start, __u64 end, struct ut_follow **follow);
 bool ut_follow_is_final(struct ut_follow *follow);
+void ut_follow_again(struct ut_follow *follow);
 void ut_follow_free(struct ut_follow *follow);
 int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 start,
 		    __u64 end);

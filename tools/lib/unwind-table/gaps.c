@@ -145,10 +145,10 @@ int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 
 
 	if (err || !has_start(elf, segment, start, end))
 		return err;
-	for (pass = 0; pass < UT_FOLLOW_PASSES; pass++) {
-		if (!elf->follow)
-			err = ut_follow_new(elf, elf->no_cfi ? 0 : start,
-					    elf->no_cfi ? ~0ULL : end, &elf->follow);
+	if (!elf->follow)
+		err = ut_follow_new(elf, elf->no_cfi ? 0 : start, elf->no_cfi ? ~0ULL : end,
+				    &elf->follow);
+	for (pass = 0; pass < UT_FOLLOW_PASSES && !err; pass++) {
 		/* Code that runs into a function ends there, whichever is followed first. */
 		for (at = start; !err; at++) {
 			at = ut_starts_find_next(elf, segment, UT_START_SYMBOL, at, end);
@@ -162,8 +162,7 @@ int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 
 					  order[i].aligned);
 		if (err || ut_follow_is_final(elf->follow) || pass + 1 == UT_FOLLOW_PASSES)
 			break;
-		ut_follow_free(elf->follow);
-		elf->follow = NULL;
+		ut_follow_again(elf->follow);
 	}
 	return err;
 }
@@ -194,7 +193,7 @@ static bool is_padding(const struct ut_elf *elf, const struct ut_gap *gap, __u64
 	len = ut_elf_read_code(elf, gap->segment, start, code, end - start);
 	for (i = 1; i < len && code[i] == code[0]; i++)
 		;
-	return i >= len;
+	return i >= len || ut_starts_is_padding(code, len);
 }
 
 /*

@@ -23,6 +23,9 @@ struct decoded {
 
 static unsigned int reg_of(ZydisRegister reg)
 {
+	/* The others come after these, whichever part of one it is. */
+	if (reg > ZYDIS_REGISTER_R15)
+		return INSN_NO_REG;
 	reg = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
 	if (reg < ZYDIS_REGISTER_RAX || reg > ZYDIS_REGISTER_R15)
 		return INSN_NO_REG;

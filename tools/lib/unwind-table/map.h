@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/types.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define NONE		(~0U)
 
@@ -109,6 +110,13 @@ static inline int map_add(struct map *map, __u64 key, __u32 value)
 	}
 	map_put(map, key, value);
 	return 0;
+}
+
+static inline void map_clear(struct map *map)
+{
+	if (map->nr)
+		memset(map->keys, 0, map->size * sizeof(*map->keys));
+	map->nr = 0;
 }
 
 static inline void map_free(struct map *map)

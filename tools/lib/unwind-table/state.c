@@ -247,12 +247,13 @@ static __u64 mix(__u64 key)
 
 __u32 state_hash(const struct state *s)
 {
-	const __u32 *words = (const __u32 *)s;
-	size_t i, nr = (offsetof(struct state, slots) + s->nr_slots * sizeof(struct slot)) / 4;
-	__u64 hash = 0;
+	size_t i, len = offsetof(struct state, slots) + s->nr_slots * sizeof(struct slot);
+	__u64 hash = 0, word;
 
-	for (i = 0; i < nr; i++)
-		hash = mix(hash ^ words[i]);
+	for (i = 0; i < len; i += sizeof(word)) {
+		memcpy(&word, (const char *)s + i, sizeof(word));
+		hash = mix(hash ^ word);
+	}
 	return hash ^ hash >> 32;
 }
 
@@ -302,6 +303,10 @@ void state_execute(struct state *s, const struct insn *insn, __u64 pc)
 	struct value *regs = s->regs, a, b;
 	unsigned int i;
 
+	memset(s->equal, 0, sizeof(s->equal));
+	/* Most instructions do not matter. */
+	if (insn->op == INSN_OTHER && !insn->size && !insn->kills)
+		return;
 	switch (insn->op) {
 	case INSN_MOVE:
 		set_reg(s, insn->dst, regs[insn->src], pc);
@@ -348,7 +353,6 @@ void state_execute(struct state *s, const struct insn *insn, __u64 pc)
 		break;
 	case INSN_COMPARE:
 		s->compared = insn->imm >= 0 && insn->imm < MAX_TARGETS ? insn->imm + 1 : 0;
-		memset(s->equal, 0, sizeof(s->equal));
 		if (insn->dst < INSN_NR_REGS && insn->src < INSN_NR_REGS) {
 			s->equal[0] = insn->dst;
 			s->equal[1] = insn->src;
@@ -396,7 +400,6 @@ void state_execute(struct state *s, const struct insn *insn, __u64 pc)
 		}
 		break;
 	}
-	memset(s->equal, 0, sizeof(s->equal));
 	drop_below(s, RED_ZONE);
 }
 
