@@ -39,7 +39,8 @@ int main(void)
 			files++;
 			code += stats->code_bytes;
 			followed += stats->origins[UNWIND_TABLE_O_INSTRUCTIONS];
-			no_fde += stats->bytes[UNWIND_TABLE_R_GAP];
+			no_fde += stats->bytes[UNWIND_TABLE_R_GAP] +
+				  stats->bytes[UNWIND_TABLE_R_LOST];
 			unwind_table_free(table);
 		}
 		close(fd);

@@ -1419,8 +1419,10 @@ static int visit_row(struct ut_follow *f, __u64 pc, unsigned int len, const stru
 	overlaps |= has_bits(f->visited, index + 1, len - 1);
 	if (rows->seen < pc + len)
 		rows->seen = pc + len;
-	if (overlaps || !state_rule(s, &rule))
+	if (overlaps)
 		return 0;
+	if (!state_rule(s, &rule))
+		rule = (struct unwind_table_rule){ .kind = UNWIND_TABLE_UNKNOWN };
 	if (pc != rows->end || memcmp(&rule, &rows->rule, sizeof(rule))) {
 		err = end_row(rows);
 		rows->start = pc;

@@ -31,7 +31,7 @@ int ut_follow_from(struct ut_follow *follow, __u64 addr, enum ut_follow_start ho
 
 /*
  * Rows for code in [start, end) of the addresses of the file, in order: @add is called
- * for each stretch of code that has a rule.
+ * for each stretch of code that was followed, with an unknown rule where SP was lost.
  */
 typedef int (*ut_follow_add_t)(void *data, __u64 start, __u64 end,
 			       const struct unwind_table_rule *rule);

@@ -56,6 +56,10 @@ static int add_followed(void *data, __u64 start, __u64 end, const struct unwind_
 	if (err)
 		return err;
 	stretch->done = end;
+	if (rule->kind == UNWIND_TABLE_UNKNOWN && !stretch->framed)
+		return ut_rows_add_unknown(stretch->rows, start, end, UNWIND_TABLE_R_LOST);
+	if (rule->kind == UNWIND_TABLE_UNKNOWN)
+		return add_rest(stretch->elf, stretch->rows, start, end, true);
 	stretch->elf->stats->origins[UNWIND_TABLE_O_INSTRUCTIONS] += end - start;
 	return ut_rows_add(stretch->rows, start, end, rule);
 }

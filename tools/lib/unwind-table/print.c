@@ -7,6 +7,7 @@
 
 static const char * const reason_names[UNWIND_TABLE_NR_REASONS] = {
 	[UNWIND_TABLE_R_GAP]		= "no FDE",
+	[UNWIND_TABLE_R_LOST]		= "no FDE, and SP is lost",
 	[UNWIND_TABLE_R_EXPRESSION]	= "DWARF expression",
 	[UNWIND_TABLE_R_REGISTER]	= "value without place",
 	[UNWIND_TABLE_R_SP]		= "SP is not the CFA",

@@ -23,6 +23,7 @@ extern "C" {
 /* Why some code has no rule, or not all that .eh_frame says */
 enum unwind_table_reason {
 	UNWIND_TABLE_R_GAP,		/* no FDE has it */
+	UNWIND_TABLE_R_LOST,		/* nor do the instructions tell where SP is */
 	UNWIND_TABLE_R_EXPRESSION,	/* expression of a form that a rule cannot say */
 	UNWIND_TABLE_R_REGISTER,	/* CFA or return address in a register without place */
 	UNWIND_TABLE_R_SP,		/* caller's SP is not the CFA */
