@@ -512,7 +512,7 @@ static void be_nobody(void)
 		syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY);
 }
 
-/* What the file says can do no more than make its table wrong, or there is no parser. */
+/* What the file says can do no more than make its table wrong, or the parser ends. */
 static void confine(int out, pid_t reader, unsigned int seconds)
 {
 	const struct rlimit limit = { .rlim_cur = seconds, .rlim_max = seconds + 1 };
@@ -1148,6 +1148,7 @@ void reader_close(struct reader *reader)
 {
 	if (reader->pid)
 		stop(reader);
+	drop(&reader->hung);
 	munmap(reader->page, sizeof(*reader->page));
 }
 
