@@ -6,7 +6,7 @@ rows: 60,000 rows with one expression of 30,000 bytes
 turns: the same, but it depends on the address, and the state is another one in each row
 gaps: 10,000 gaps between functions, in a sparse file
 large: 400,000 functions, or so many, of three rows, in no good order
-code: 30,000 functions of assembly without any, whose rules are found by their instructions"""
+code: 30,000 functions, or so many, of assembly without any, whose rules are found by their instructions"""
 import struct
 import sys
 
@@ -28,6 +28,7 @@ def record(body):
 
 def main():
     kind, path = sys.argv[1:3]
+    functions = int(sys.argv[3]) if len(sys.argv) > 3 else 0
     cie = record(struct.pack("<I", 0) + b"\x01zR\0\x01\x78\x10\x01\x00\x0c\x07\x08\x90\x01")
     code_len, fdes, code = 60016, [], b""
     if kind == "gaps":
@@ -36,10 +37,10 @@ def main():
     elif kind == "code":
         # push %rbx; sub $16,%rsp; test %rdi,%rdi; je over; call the next one; over: add $16,%rsp; pop %rbx; ret
         code = bytes.fromhex("53 4883ec10 4885ff 7405 e811000000 4883c410 5b c3").ljust(32, b"\xcc")
-        code_len = len(code) * 30000
+        code_len = len(code) * (functions or 30000)
         fdes = [(CODE, 16, b"")]
     elif kind == "large":
-        functions = int(sys.argv[3]) if len(sys.argv) > 3 else 400000
+        functions = functions or 400000
         code_len = 16 * functions
         fdes = [(CODE + code_len - 16 * i, 16, b"\x41\x0e\x10\x42\x0e\x18") for i in range(1, functions + 1)]
     else:

@@ -35,7 +35,8 @@
 #define SWEEP_SECONDS	30
 /*
  * After a look at all processes, this many times the CPU time that it took passes before the
- * next one: so these looks take 3 percent of one CPU. At least a second.
+ * next one: so these looks take 3 percent of one CPU. At least a second. Tables that are made on
+ * the way do not count, nor does what users pay for, who could put the next look off by that.
  */
 #define SCAN_PART	32
 #define SCAN_NS		1000000000ull
@@ -557,17 +558,17 @@ static void see_to_only(struct service *service)
 	}
 }
 
-static __u64 cpu_ns_now(const struct service *service)
+static __u64 look_ns(const struct service *service)
 {
 	struct unwind_keeper_stats stats;
 
 	unwind_keeper_get_stats(service->keeper, &stats);
-	return cpu_ns(&stats);
+	return cpu_ns(&stats) - stats.apart_ns;
 }
 
 static void scan(struct service *service)
 {
-	__u64 pause, start = cpu_ns_now(service);
+	__u64 pause, start = look_ns(service);
 
 	service->rescan = false;
 	service->nr_scans++;
@@ -575,19 +576,19 @@ static void scan(struct service *service)
 		see_to_only(service);
 	else
 		unwind_keeper_all(service->keeper);
-	pause = (cpu_ns_now(service) - start) * SCAN_PART;
+	pause = (look_ns(service) - start) * SCAN_PART;
 	service->next_scan = now_ns() + (pause > SCAN_NS ? pause : SCAN_NS);
 }
 
 static void sweep(struct service *service)
 {
-	__u64 pause, start = cpu_ns_now(service);
+	__u64 pause, start = look_ns(service);
 	struct unwind_keeper_stats stats;
 
 	/* It may find that there is more to be made ahead. */
 	unwind_keeper_sweep(service->keeper);
 	service->next_shares = now_ns();
-	pause = (cpu_ns_now(service) - start) * SCAN_PART;
+	pause = (look_ns(service) - start) * SCAN_PART;
 	if (pause < SWEEP_SECONDS * 1000000000ull)
 		pause = SWEEP_SECONDS * 1000000000ull;
 	service->ahead = unwind_keeper_is_ahead_due(service->keeper);

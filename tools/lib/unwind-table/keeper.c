@@ -171,6 +171,14 @@ static time_t seconds(void)
 	return monotonic_ns() / 1000000000;
 }
 
+static __u64 own_cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
 static void __printf(2, 3) complain(struct unwind_keeper *keeper,
 				    const char *format, ...)
 {
@@ -308,8 +316,13 @@ static void pay(struct unwind_keeper *keeper, __s64 took)
 	keeper->reader.hung = -1;
 	if (page->busy_ns)
 		took = page->busy_ns;
-	if (page->question != READER_LIST || took >= FREE_LIST_NS)
-		share_take_time(payer, took);
+	if (page->question == READER_LIST && took < FREE_LIST_NS)
+		return;
+	share_take_time(payer, took);
+	if (!payer->root)
+		keeper->stats.apart_ns += page->cpu_ns;
+	else if (page->build_ns <= page->cpu_ns)
+		keeper->stats.apart_ns += page->build_ns;
 }
 
 /* The share of a process that was asked about, or NULL if it is another one now */
@@ -333,9 +346,10 @@ static bool must_wait(struct unwind_keeper *keeper, pid_t pid)
 
 /*
  * Get to know the share before the reader is asked for the first time: who has no time left
- * would have some for each process that he starts. To read this blocks nobody.
+ * would have some for each process that he starts. To read this blocks nobody. NULL if the
+ * process has ended.
  */
-static bool has_ended_or_must_wait(struct unwind_keeper *keeper, pid_t pid)
+static struct share *find_share(struct unwind_keeper *keeper, pid_t pid)
 {
 	const struct process process = process_of(pid);
 	struct share *share = known_share(keeper, &process);
@@ -345,19 +359,19 @@ static bool has_ended_or_must_wait(struct unwind_keeper *keeper, pid_t pid)
 	int proc;
 
 	if (!process.identity)
-		return true;
-	if (!share) {
-		snprintf(path, sizeof(path), "/proc/%d", pid);
-		proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (proc < 0)
-			return true;
-		owner_read(proc, &owner);
-		close(proc);
-		share = share_of_process(&keeper->shares, &owner) ?: keeper->root;
-		keeper->mappers[slot].process = process;
-		keeper->mappers[slot].share = share;
-	}
-	return !share_has_time(share);
+		return NULL;
+	if (share)
+		return share;
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (proc < 0)
+		return NULL;
+	owner_read(proc, &owner);
+	close(proc);
+	share = share_of_process(&keeper->shares, &owner) ?: keeper->root;
+	keeper->mappers[slot].process = process;
+	keeper->mappers[slot].share = share;
+	return share;
 }
 
 /* About the file that was asked about last */
@@ -1299,16 +1313,13 @@ static void see_to_vdso(struct unwind_keeper *keeper)
 	keeper->vdso_retry = seconds() + VDSO_SECONDS;
 }
 
-static int see_to_mappings(struct unwind_keeper *keeper, pid_t pid,
-			   __u64 address)
+static int see_to_all(struct unwind_keeper *keeper, pid_t pid, __u64 address)
 {
 	struct reader_page *page = keeper->reader.page;
 	unsigned int i, nr, hangs = 0;
 	struct mapping *mappings;
 	int error, ret = 0;
 
-	if (has_ended_or_must_wait(keeper, pid))
-		return -EBUSY;
 	/* What hangs is left out the next time, if it is root who has it mapped. */
 	do {
 		error = ask(keeper, READER_LOOK, pid, address);
@@ -1333,6 +1344,24 @@ static int see_to_mappings(struct unwind_keeper *keeper, pid_t pid,
 		ret = see_to(keeper, pid, &mappings[i]);
 	free(mappings);
 	return address ? ret : 0;
+}
+
+/* Who makes this process search for a place for each of his files pays for that, too. */
+static int see_to_mappings(struct unwind_keeper *keeper, pid_t pid, __u64 address)
+{
+	struct share *share = find_share(keeper, pid);
+	__u64 used;
+	int ret;
+
+	if (!share || !share_has_time(share))
+		return -EBUSY;
+	used = own_cpu_ns();
+	ret = see_to_all(keeper, pid, address);
+	used = own_cpu_ns() - used;
+	share_take_time(share, used);
+	if (!share->root)
+		keeper->stats.apart_ns += used;
+	return ret;
 }
 
 typedef void (*visit_t)(struct unwind_keeper *keeper, pid_t pid);

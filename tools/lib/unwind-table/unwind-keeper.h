@@ -54,6 +54,8 @@ struct unwind_keeper_stats {
 	uint64_t ahead_bytes;		/* ... and their size */
 	uint64_t build_ns;		/* spent on making tables */
 	uint64_t cpu_ns;		/* of the reader, @build_ns included */
+	/* Of that and of the calls: what is no look, but makes tables, or is charged to users */
+	uint64_t apart_ns;
 };
 
 /* -ENOENT: no such device in this kernel; -EPERM, -EACCES: not allowed */
