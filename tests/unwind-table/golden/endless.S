@@ -17,6 +17,8 @@ caller:
 	.cfi_startproc
 	call	goes_on
 	call	ends
+	call	goes_on_too
+	call	ends_in_vain
 	ret
 	.cfi_endproc
 
@@ -33,6 +35,29 @@ caller:
 	begin_function ends
 	push	%rbx
 	call	never_returns
+	.balign	16, 0x90
+	endbr64
+	ret
+
+	/*
+	 * That a function is seen to return counts for more: clang ends a function behind the
+	 * call of one that returns, if what would follow is undefined.
+	 */
+	begin_function goes_on_too
+	push	%rbx
+	call	returns
+	nop
+	pop	%rbx
+	ret
+
+	begin_function returns
+	push	%rbx
+	pop	%rbx
+	ret
+
+	begin_function ends_in_vain
+	push	%rbx
+	call	returns
 	.balign	16, 0x90
 	endbr64
 	ret

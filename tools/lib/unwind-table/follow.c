@@ -40,6 +40,7 @@ struct ending {
 	__u16	clobbers;	/* registers that are not as they were */
 	__u16	pops;		/* bytes of arguments */
 	bool	is_proof;	/* SP is where it has to be */
+	bool	is_seen;	/* by a return, and not by a jump to another file */
 };
 
 /*
@@ -68,6 +69,7 @@ struct site {
 	__u32	state;
 	__u32	caller;
 	__u32	next_site;
+	bool	doubtful;	/* another call of the same is the last instruction before an end */
 };
 
 /* Code whose address is computed, and a jump that leads to one of those of its function */
@@ -346,11 +348,12 @@ static int unite(struct ut_follow *f, struct function *a, struct function *b)
 		.clobbers = a->ending.clobbers | (b->returns ? b->ending.clobbers : 0),
 		.pops = a->ending.pops,
 		.is_proof = a->ending.is_proof || (b->returns && b->ending.is_proof),
+		.is_seen = a->ending.is_seen || (b->returns && b->ending.is_seen),
 	});
 }
 
 static int add_site(struct ut_follow *f, __u64 key, __u64 next, const struct state *s,
-		    __u32 caller, __u32 callee);
+		    __u32 caller, __u32 callee, bool doubtful);
 
 /* A function ends with the code of another one, with @s in between. */
 static int also_returned(struct ut_follow *f, __u32 number, const struct state *s,
@@ -368,7 +371,7 @@ static int share(struct ut_follow *f, __u32 number, const struct state *s, __u32
 	__u32 other = block_nr(f, number)->function;
 	struct function *owner = root_of(f, other);
 	__u64 key = 1ULL << 63 | (__u64)function << 32 | number;
-	int err = add_site(f, key, 0, s, function, other);
+	int err = add_site(f, key, 0, s, function, other, false);
 
 	if (err || !owner->returns)
 		return err;
@@ -545,6 +548,8 @@ static int resume(struct ut_follow *f, const struct site *site, const struct end
 {
 	struct state s = *state_nr(f, site->state);
 
+	if (site->doubtful && !ending->is_seen)
+		return 0;
 	if (!site->next)
 		return also_returned(f, site->caller, &s, ending);
 	state_after_call(&s, ending->clobbers, ending->pops);
@@ -566,8 +571,10 @@ static int returned(struct ut_follow *f, __u32 number, const struct ending *endi
 		}
 		now.clobbers |= function->ending.clobbers;
 		now.is_proof |= function->ending.is_proof;
+		now.is_seen |= function->ending.is_seen;
 		if (now.clobbers == function->ending.clobbers &&
-		    now.is_proof == function->ending.is_proof)
+		    now.is_proof == function->ending.is_proof &&
+		    now.is_seen == function->ending.is_seen)
 			return 0;
 	}
 	function->returns = true;
@@ -600,7 +607,7 @@ static int announce(struct ut_follow *f, __u32 number)
 
 /* Note a call or a jump of a function. @next is 0 for a jump. @key: where it is */
 static int add_site(struct ut_follow *f, __u64 key, __u64 next, const struct state *s,
-		    __u32 caller, __u32 callee)
+		    __u32 caller, __u32 callee, bool doubtful)
 {
 	struct function *root = root_of(f, callee);
 	__u32 number = map_get(&f->site_at, key), state;
@@ -611,6 +618,7 @@ static int add_site(struct ut_follow *f, __u64 key, __u64 next, const struct sta
 	if (number != NONE) {
 		site_nr(f, number)->state = state;
 		site_nr(f, number)->caller = caller;
+		site_nr(f, number)->doubtful = doubtful;
 		return 0;
 	}
 	err = array_grow(&f->sites);
@@ -618,7 +626,7 @@ static int add_site(struct ut_follow *f, __u64 key, __u64 next, const struct sta
 		err = map_add(&f->site_at, key, f->sites.nr);
 	if (err)
 		return err;
-	*site_nr(f, f->sites.nr) = (struct site){ next, state, caller, root->sites };
+	*site_nr(f, f->sites.nr) = (struct site){ next, state, caller, root->sites, doubtful };
 	root->sites = f->sites.nr++;
 	return 0;
 }
@@ -715,7 +723,7 @@ static int jump_to(struct ut_follow *f, __u64 pc, __u64 target, const struct sta
 	/* Who calls a function leaves the caller's FP to it, unless it is a part of the same. */
 	if (!state_has_fp(s))
 		return flow(f, target, s, function);
-	err = add_site(f, pc, 0, s, function, callee);
+	err = add_site(f, pc, 0, s, function, callee, false);
 	if (err)
 		return err;
 	root = root_of(f, callee);
@@ -1018,6 +1026,7 @@ static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 	struct function *root;
 	__u64 target = insn->imm, index;
 	const __u8 *code;
+	bool doubtful;
 	__u32 callee;
 	size_t len;
 	int err;
@@ -1048,18 +1057,19 @@ static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 	err = function_at(f, target, false, &callee);
 	if (err)
 		return err;
-	if (map_get(f->elf->endless, target) != NONE)
-		return 0;
+	doubtful = map_get(f->elf->endless, target) != NONE;
 	code = code_at(f, pc, &len, &index);
 	if (len == insn->len || ut_starts_is_end(code + insn->len, len - insn->len, next)) {
+		if (doubtful)
+			return 0;
 		f->found_endless = true;
 		return map_add(f->elf->endless, target, 0);
 	}
-	err = add_site(f, pc, next, s, function, callee);
+	err = add_site(f, pc, next, s, function, callee, doubtful);
 	if (err)
 		return err;
 	root = root_of(f, callee);
-	*goes_on = root->returns && !root->bad;
+	*goes_on = root->returns && !root->bad && (root->ending.is_seen || !doubtful);
 	if (*goes_on)
 		state_after_call(s, root->ending.clobbers, root->ending.pops);
 	return 0;
@@ -1078,6 +1088,7 @@ static int do_return(struct ut_follow *f, const struct insn *insn, const struct 
 		return 0;
 	return returned(f, function, &(struct ending) {
 		.clobbers = state_clobbers(s), .pops = insn->imm, .is_proof = true,
+		.is_seen = true,
 	});
 }
 
