@@ -326,7 +326,7 @@ static bool read_augmentation(struct ut_cursor *c, const char *augmentation,
 				ut_get_encoded(&data, encoding);
 			break;
 		case 'L':
-			ut_get_u8(&data);
+			cie->lsda = ut_get_u8(&data);
 			break;
 		case 'S':
 			cie->signal = true;
@@ -408,6 +408,7 @@ static int new_cie(struct ut_fdes *fdes, struct ut_cie **cie)
 	**cie = (struct ut_cie){
 		.unreadable	= UT_NO_REASON,
 		.unusable	= UT_NO_REASON,
+		.lsda		= UT_PE_OMIT,
 	};
 	return 0;
 }
@@ -495,6 +496,18 @@ static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
 		.program_end	= c->end,
 	};
 	return 0;
+}
+
+/* Where the exception table of a function is, or 0. That is all the augmentation data of an FDE. */
+__u64 ut_cfi_lsda(const struct ut_elf *elf, const struct ut_cie *cie, const struct ut_fde *fde)
+{
+	static const __u8 sizes[] = { 8, 0, 2, 4, 8, 0, 0, 0 };
+	struct ut_cursor c = { .pos = fde->program - sizes[cie->lsda & 7], .end = fde->program };
+	struct ut_cursor value = c;
+
+	if (cie->lsda == UT_PE_OMIT || !can_read(cie->lsda) || !ut_get_encoded(&value, cie->lsda))
+		return 0;
+	return get_address(&c, elf, cie->section, cie->lsda);
 }
 
 /*

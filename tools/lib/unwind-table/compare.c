@@ -18,6 +18,7 @@ struct compare {
 	void				*data;
 	__u64				*described;	/* bits, of bytes that FDEs have */
 	__u64				*seen;		/* of bytes that were reached */
+	__u64				*pads;		/* of landing pads */
 	__u64				start;		/* of the place that differs */
 	__u64				end;
 };
@@ -158,6 +159,58 @@ static int follow_found(struct compare *c)
 	return err;
 }
 
+/* Begin to read an exception table: where its list of calls is, and how long that is */
+static bool read_lsda(const struct compare *c, __u64 *addr, __u64 *len, __u8 *encoding)
+{
+	struct ut_cursor at;
+	__u8 head[32], types;
+	size_t size = sizeof(head);
+
+	/* At the end of a segment it may be shorter. */
+	while (size && !ut_elf_read_addr(&c->elf, *addr, head, size))
+		size /= 2;
+	at = (struct ut_cursor){ .pos = head, .end = head + size };
+	/* Another base than the function's start is not in use. */
+	if (ut_get_u8(&at) != UT_PE_OMIT)
+		return false;
+	types = ut_get_u8(&at);
+	if (types != UT_PE_OMIT)
+		ut_get_uleb(&at);
+	*encoding = ut_get_u8(&at);
+	*len = ut_get_uleb(&at);
+	*addr += at.pos - head;
+	return !at.bad;
+}
+
+/*
+ * Where the unwinder leads to: the landing pads of a function. The tables are described in
+ * "Exception Handling Tables" of the Itanium C++ ABI.
+ */
+static int mark_pads(struct compare *c, const struct ut_fde *fde)
+{
+	__u64 addr = ut_cfi_lsda(&c->elf, &c->fdes.cies[fde->cie], fde), len, pad;
+	struct ut_cursor calls;
+	__u8 encoding, *data;
+
+	if (!addr || !read_lsda(c, &addr, &len, &encoding) || len > c->elf.src.len)
+		return 0;
+	data = malloc(len ?: 1);
+	if (!data)
+		return -ENOMEM;
+	calls = (struct ut_cursor){ .pos = data, .end = data + len };
+	calls.bad = !ut_elf_read_addr(&c->elf, addr, data, len);
+	while (ut_more(&calls)) {
+		ut_get_encoded(&calls, encoding);
+		ut_get_encoded(&calls, encoding);
+		pad = ut_get_encoded(&calls, encoding);
+		ut_get_uleb(&calls);
+		if (pad && pad < fde->end - fde->start)
+			set_bits(c->pads, fde->start + pad, fde->start + pad + 1);
+	}
+	free(data);
+	return 0;
+}
+
 static bool is_padding(const struct insn *insn, const __u8 *code)
 {
 	if (insn->op == INSN_STOP)
@@ -167,7 +220,7 @@ static bool is_padding(const struct insn *insn, const __u8 *code)
 		(code[0] == 0x0f && code[1] == 0x1f));
 }
 
-/* Count the code of an FDE; and what was not reached and begins with endbr64 */
+/* Count the code of an FDE; and what was not reached from a landing pad on, or from endbr64 */
 static int count_code(struct compare *c, const struct ut_fde *fde)
 {
 	const struct ut_segment *segment = &c->elf.code[fde->segment];
@@ -187,8 +240,9 @@ static int count_code(struct compare *c, const struct ut_fde *fde)
 		insn_decode(c->decoder, code + at, len - at, 0, &insn);
 		if (seen)
 			is_pad = false;
-		else if (len - at >= sizeof(endbr64) &&
-			 !memcmp(code + at, endbr64, sizeof(endbr64)))
+		else if (bit(c->pads, fde->start + at) ||
+			 (len - at >= sizeof(endbr64) &&
+			  !memcmp(code + at, endbr64, sizeof(endbr64))))
 			is_pad = true;
 		if (find_rule(c, fde->start + at, &rule) &&
 		    (seen || !is_padding(&insn, code + at))) {
@@ -205,7 +259,7 @@ static int count_code(struct compare *c, const struct ut_fde *fde)
 static int compare(struct compare *c, bool given)
 {
 	size_t i;
-	int err;
+	int err = 0;
 
 	c->decoder = insn_decoder_new();
 	if (!c->decoder)
@@ -218,10 +272,15 @@ static int compare(struct compare *c, bool given)
 	c->elf.no_cfi = true;
 	c->seen = calloc(c->elf.src.len / 64 + 1, sizeof(*c->seen));
 	c->described = calloc(c->elf.src.len / 64 + 1, sizeof(*c->described));
-	if (!c->seen || !c->described)
+	c->pads = calloc(c->elf.src.len / 64 + 1, sizeof(*c->pads));
+	if (!c->seen || !c->described || !c->pads)
 		return -ENOMEM;
-	for (i = 0; i < c->fdes.nr_fdes; i++)
+	for (i = 0; i < c->fdes.nr_fdes && !err; i++) {
 		set_bits(c->described, c->fdes.fdes[i].start, c->fdes.fdes[i].end);
+		err = mark_pads(c, &c->fdes.fdes[i]);
+	}
+	if (err)
+		return err;
 	err = given ? follow_given(c) : follow_found(c);
 	for (i = 0; i < c->elf.nr_code && c->elf.follow && !err; i++)
 		err = ut_follow_look(c->elf.follow, c->elf.code[i].addr,
@@ -283,6 +342,7 @@ out:
 	free(c->fdes.cies);
 	free(c->seen);
 	free(c->described);
+	free(c->pads);
 	free(c);
 	return err;
 }

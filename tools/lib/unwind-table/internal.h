@@ -335,6 +335,7 @@ struct ut_cie {
 	__u64			code_align;
 	__s64			data_align;
 	__u8			encoding;	/* of addresses in its FDEs */
+	__u8			lsda;		/* of those of exception tables */
 	bool			augmented;	/* they have augmentation data */
 	bool			signal;
 	/* Why its FDEs cannot be used: even their range, or their rows */
@@ -384,6 +385,7 @@ struct ut_machine {
 	struct ut_spread spread;	/* the last one */
 };
 
+__u64 ut_cfi_lsda(const struct ut_elf *elf, const struct ut_cie *cie, const struct ut_fde *fde);
 int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 		struct ut_fdes *fdes, struct unwind_table_stats *stats);
 int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
