@@ -817,7 +817,10 @@ static bool find_target(const struct ut_follow *f, const struct jump *jump, __u3
 	if (table->is_signed)
 		*target = (*target ^ sign) - sign;
 	*target += jump->base;
-	return *target >= jump->start && *target < jump->end;
+	if (*target >= jump->start && *target < jump->end)
+		return true;
+	/* gcc puts what it takes to be cold elsewhere. */
+	return table->values && piece_at(f, *target) && !is_boundary(f, *target);
 }
 
 /* The entry to look at after another one, which @leads somewhere or not; false: none */
