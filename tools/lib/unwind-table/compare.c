@@ -17,8 +17,9 @@ struct compare {
 	void				(*differs)(void *data, uint64_t start, uint64_t end);
 	void				*data;
 	__u64				*described;	/* bits, of bytes that FDEs have */
+	__u64				*starts;	/* of their first bytes */
 	__u64				*seen;		/* of bytes that were reached */
-	__u64				*pads;		/* of landing pads */
+	__u64				*pads;		/* of code to which only the unwinder leads */
 	__u64				start;		/* of the place that differs */
 	__u64				end;
 };
@@ -182,15 +183,59 @@ static bool read_lsda(const struct compare *c, __u64 *addr, __u64 *len, __u8 *en
 	return !at.bad;
 }
 
+static int push(__u64 **todo, size_t *nr, __u64 addr)
+{
+	__u64 *more = realloc(*todo, (*nr + 1) * sizeof(addr));
+
+	if (!more)
+		return -ENOMEM;
+	more[(*nr)++] = addr;
+	*todo = more;
+	return 0;
+}
+
+/* The code that a landing pad leads to, and nothing else; behind a call, up to the end of the FDE */
+static int follow_pad(struct compare *c, __u64 addr)
+{
+	const struct ut_segment *segment;
+	__u64 *todo = NULL, at;
+	struct insn insn;
+	size_t nr = 0;
+	__u8 code[16];
+	int err = push(&todo, &nr, addr);
+
+	while (nr && !err) {
+		addr = todo[--nr];
+		segment = ut_elf_code_at(&c->elf, addr);
+		if (!segment)
+			continue;
+		at = addr - segment->addr + segment->offset;
+		if (bit(c->seen, at) || bit(c->pads, at) || !bit(c->described, at) ||
+		    !insn_decode(c->decoder, code, ut_elf_read_code(&c->elf, segment, at, code,
+								    sizeof(code)), addr, &insn))
+			continue;
+		set_bits(c->pads, at, at + insn.len);
+		if (insn.op == INSN_JUMP || insn.op == INSN_BRANCH)
+			err = push(&todo, &nr, insn.imm);
+		if (!err && (insn.op < INSN_JUMP || insn.op == INSN_BRANCH) &&
+		    !bit(c->starts, at + insn.len))
+			err = push(&todo, &nr, addr + insn.len);
+	}
+	free(todo);
+	return err;
+}
+
 /*
  * Where the unwinder leads to: the landing pads of a function. The tables are described in
  * "Exception Handling Tables" of the Itanium C++ ABI.
  */
-static int mark_pads(struct compare *c, const struct ut_fde *fde)
+static int follow_pads(struct compare *c, const struct ut_fde *fde)
 {
+	const struct ut_segment *segment = &c->elf.code[fde->segment];
 	__u64 addr = ut_cfi_lsda(&c->elf, &c->fdes.cies[fde->cie], fde), len, pad;
 	struct ut_cursor calls;
 	__u8 encoding, *data;
+	int err = 0;
 
 	if (!addr || !read_lsda(c, &addr, &len, &encoding) || len > c->elf.src.len)
 		return 0;
@@ -199,16 +244,16 @@ static int mark_pads(struct compare *c, const struct ut_fde *fde)
 		return -ENOMEM;
 	calls = (struct ut_cursor){ .pos = data, .end = data + len };
 	calls.bad = !ut_elf_read_addr(&c->elf, addr, data, len);
-	while (ut_more(&calls)) {
+	while (ut_more(&calls) && !err) {
 		ut_get_encoded(&calls, encoding);
 		ut_get_encoded(&calls, encoding);
 		pad = ut_get_encoded(&calls, encoding);
 		ut_get_uleb(&calls);
 		if (pad && pad < fde->end - fde->start)
-			set_bits(c->pads, fde->start + pad, fde->start + pad + 1);
+			err = follow_pad(c, fde->start - segment->offset + segment->addr + pad);
 	}
 	free(data);
-	return 0;
+	return err;
 }
 
 static bool is_padding(const struct insn *insn, const __u8 *code)
@@ -220,15 +265,13 @@ static bool is_padding(const struct insn *insn, const __u8 *code)
 		(code[0] == 0x0f && code[1] == 0x1f));
 }
 
-/* Count the code of an FDE; and what was not reached from a landing pad on, or from endbr64 */
+/* Count the code of an FDE; and that to which only the unwinder leads */
 static int count_code(struct compare *c, const struct ut_fde *fde)
 {
 	const struct ut_segment *segment = &c->elf.code[fde->segment];
-	static const __u8 endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
 	__u64 len = fde->end - fde->start, at = 0;
-	__u8 *code = malloc(len + sizeof(endbr64));
 	struct unwind_table_rule rule;
-	bool is_pad = false;
+	__u8 *code = malloc(len);
 
 	if (!code)
 		return -ENOMEM;
@@ -238,16 +281,10 @@ static int count_code(struct compare *c, const struct ut_fde *fde)
 		bool seen = bit(c->seen, fde->start + at);
 
 		insn_decode(c->decoder, code + at, len - at, 0, &insn);
-		if (seen)
-			is_pad = false;
-		else if (bit(c->pads, fde->start + at) ||
-			 (len - at >= sizeof(endbr64) &&
-			  !memcmp(code + at, endbr64, sizeof(endbr64))))
-			is_pad = true;
 		if (find_rule(c, fde->start + at, &rule) &&
 		    (seen || !is_padding(&insn, code + at))) {
 			c->result->code += insn.len;
-			if (is_pad)
+			if (bit(c->pads, fde->start + at))
 				c->result->pads += insn.len;
 		}
 		at += insn.len;
@@ -259,7 +296,7 @@ static int count_code(struct compare *c, const struct ut_fde *fde)
 static int compare(struct compare *c, bool given)
 {
 	size_t i;
-	int err = 0;
+	int err;
 
 	c->decoder = insn_decoder_new();
 	if (!c->decoder)
@@ -273,19 +310,20 @@ static int compare(struct compare *c, bool given)
 	c->seen = calloc(c->elf.src.len / 64 + 1, sizeof(*c->seen));
 	c->described = calloc(c->elf.src.len / 64 + 1, sizeof(*c->described));
 	c->pads = calloc(c->elf.src.len / 64 + 1, sizeof(*c->pads));
-	if (!c->seen || !c->described || !c->pads)
+	c->starts = calloc(c->elf.src.len / 64 + 1, sizeof(*c->starts));
+	if (!c->seen || !c->described || !c->pads || !c->starts)
 		return -ENOMEM;
-	for (i = 0; i < c->fdes.nr_fdes && !err; i++) {
+	for (i = 0; i < c->fdes.nr_fdes; i++) {
 		set_bits(c->described, c->fdes.fdes[i].start, c->fdes.fdes[i].end);
-		err = mark_pads(c, &c->fdes.fdes[i]);
+		set_bits(c->starts, c->fdes.fdes[i].start, c->fdes.fdes[i].start + 1);
 	}
-	if (err)
-		return err;
 	err = given ? follow_given(c) : follow_found(c);
 	for (i = 0; i < c->elf.nr_code && c->elf.follow && !err; i++)
 		err = ut_follow_look(c->elf.follow, c->elf.code[i].addr,
 				     c->elf.code[i].addr + c->elf.code[i].len, look, c);
 	end_place(c);
+	for (i = 0; i < c->fdes.nr_fdes && !err; i++)
+		err = follow_pads(c, &c->fdes.fdes[i]);
 	for (i = 0; i < c->fdes.nr_fdes && !err; i++)
 		err = count_code(c, &c->fdes.fdes[i]);
 	return err;
@@ -343,6 +381,7 @@ out:
 	free(c->seen);
 	free(c->described);
 	free(c->pads);
+	free(c->starts);
 	free(c);
 	return err;
 }
