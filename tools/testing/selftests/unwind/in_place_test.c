@@ -378,6 +378,56 @@ TEST_F(in_place, nmi_is_answered_on_the_way_out_beside_a_queued_look)
 	session_end(&session);
 }
 
+/* How many allocations there are on the way out of a first walk whose look gets no memory */
+static size_t allocations_of_a_look(struct _test_data_in_place *self)
+{
+	struct perf_event_attr attr;
+	struct up_ring ring;
+	struct stack s = { };
+	size_t nr = 0;
+	int fail;
+
+	up_attr_init(&attr, PERF_TYPE_TRACEPOINT, tracepoint_id("kmem", "kmalloc"), 0);
+	attr.exclude_callchain_kernel = 1;
+	fail = open(FAIL_NTH, O_RDWR);
+	if (fail < 0 || up_open_pages(&ring, &attr, 0, -1, -1, 4) || !open_getppid(self) ||
+	    !plain_stack(&s, self->file.mem))
+		return 0;
+	s.regs[RAX] = SYS_getppid;
+	up_enable(&self->ring);
+	if (write(fail, "1", 1) == 1 && !up_enable(&ring)) {
+		table_enter(&s);
+		up_disable(&ring);
+		write(fail, "0", 1);
+		up_drain(&ring);
+		nr = up_count(&ring, PERF_RECORD_SAMPLE);
+	}
+	return nr;
+}
+
+/*
+ * An event in the allocation misses the code, too. If it asked for the next look, and that
+ * got no memory either, the task would never come to its end. In a child, of whose memory
+ * nothing is known.
+ */
+TEST_F(in_place, look_that_gets_no_memory_is_not_repeated_on_the_same_way_out)
+{
+	int status;
+	pid_t pid;
+
+	if (must_skip(_metadata, need_failing_allocations() ?:
+				 need_tracepoint("kmem", "kmalloc")))
+		return;
+	ASSERT_EQ(0, let_allocations_fail(true));
+	pid = fork();
+	if (!pid)
+		_exit(allocations_of_a_look(self));
+	EXPECT_EQ(pid, waitpid(pid, &status, 0));
+	let_allocations_fail(false);
+	ASSERT_TRUE(WIFEXITED(status));
+	EXPECT_EQ(1, WEXITSTATUS(status));
+}
+
 /* ------------------------------------------------------------------------ */
 /* A task that is about to sleep					      */
 
