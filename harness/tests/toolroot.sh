@@ -105,3 +105,21 @@ pass boot-again-where-the-emulator-ended-by-itself test "$rc $(wc -l < "$tmp/emu
 rm "$tmp/ends"
 emulate && rc=0 || rc=$?
 pass boot-not-again-where-the-guest-ended test "$rc $(wc -l < "$tmp/emulated")" = '121 3'
+
+# One that hangs before the guest begins is ended, and booted again; not one that hangs later.
+rm "$tmp/emulated"
+cat > "$tmp/bare/usr/lib64/ld-linux-x86-64.so.2" << END
+#!/bin/bash
+echo run >> '$tmp/emulated'
+serial() { printf '%s\n' "\$@" | sed -n "s/^file:\(.*\)/\1/p"; }
+pid=\$(printf '%s\n' "\$@" | sed -n '/^-pidfile\$/{n;p}')
+echo \$\$ > "\$pid"
+[[ \$(wc -l < '$tmp/emulated') = 1 ]] || echo 'init: begins' > "\$(serial "\$@")"
+exec sleep 5
+END
+emulate() {
+	env UNWIND_ACCEL=tcg UNWIND_BEGIN=2 UNWIND_CACHE="$tmp/roots" UNWIND_BUILD="$tmp/bare" \
+		UNWIND_ROOT="$tmp/bare" "$harness/boot" -k /dev/null true > "$tmp/said" 2>&1
+}
+emulate && rc=0 || rc=$?
+pass boot-again-where-the-guest-does-not-begin test "$rc $(wc -l < "$tmp/emulated")" = '121 2'
