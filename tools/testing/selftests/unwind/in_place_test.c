@@ -398,9 +398,9 @@ static size_t allocations_of_a_look(struct _test_data_in_place *self)
 	if (write(fail, "1", 1) == 1 && !up_enable(&ring)) {
 		table_enter(&s);
 		up_disable(&ring);
-		write(fail, "0", 1);
 		up_drain(&ring);
-		nr = up_count(&ring, PERF_RECORD_SAMPLE);
+		if (write(fail, "0", 1) == 1)
+			nr = up_count(&ring, PERF_RECORD_SAMPLE);
 	}
 	return nr;
 }
