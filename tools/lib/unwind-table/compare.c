@@ -19,7 +19,7 @@ struct compare {
 	__u64				*described;	/* bits, of bytes that FDEs have */
 	__u64				*starts;	/* of their first bytes */
 	__u64				*seen;		/* of bytes that were reached */
-	__u64				*pads;		/* of code to which only the unwinder leads */
+	__u64				*pads;		/* of what only the unwinder leads to */
 	__u64				start;		/* of the place that differs */
 	__u64				end;
 };
@@ -194,7 +194,7 @@ static int push(__u64 **todo, size_t *nr, __u64 addr)
 	return 0;
 }
 
-/* The code that a landing pad leads to, and nothing else; behind a call, up to the end of the FDE */
+/* The code that only a landing pad leads to; behind a call, up to the end of the FDE */
 static int follow_pad(struct compare *c, __u64 addr)
 {
 	const struct ut_segment *segment;
