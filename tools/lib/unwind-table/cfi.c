@@ -498,7 +498,7 @@ static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
 	return 0;
 }
 
-/* Where the exception table of a function is, or 0. That is all the augmentation data of an FDE. */
+/* The address of a function's exception table, or 0: all that augmentation data of an FDE has */
 __u64 ut_cfi_lsda(const struct ut_elf *elf, const struct ut_cie *cie, const struct ut_fde *fde)
 {
 	static const __u8 sizes[] = { 8, 0, 2, 4, 8, 0, 0, 0 };

@@ -4,7 +4,7 @@
 
 /*
  * Who pays for a file: what the keeper remembers of it, room for its table, and the time
- * that the reader takes for it.
+ * that the reader and the keeper take for it.
  *
  * A file belongs to the share of its owner, if he or root has it mapped, or it is in a
  * directory of --ahead. Other files belong to the share of the process that maps them: a file
@@ -26,7 +26,7 @@
 /* Of a process that has ended */
 #define OWNER_UNKNOWN	(~0U)
 
-/* Time of the reader for a share that is not root's: at once, and of all time */
+/* Time for a share that is not root's: at once, and of all time */
 #define SHARE_TIME_NS	10000000000ll
 #define SHARE_TIME_PART	50
 

@@ -1346,7 +1346,7 @@ static int see_to_all(struct unwind_keeper *keeper, pid_t pid, __u64 address)
 	return address ? ret : 0;
 }
 
-/* Who makes this process search for a place for each of his files pays for that, too. */
+/* Whoever makes the keeper search for a place for each of his files pays for that, too. */
 static int see_to_mappings(struct unwind_keeper *keeper, pid_t pid, __u64 address)
 {
 	struct share *share = find_share(keeper, pid);
