@@ -31,6 +31,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -42,6 +43,7 @@
 #include "unwind-table.h"
 
 #define MAX_DEPTH	10000
+#define VDSO_BYTES	(2 * 4096)
 #define MAX_MAPS	200
 #define MAX_FILES	200
 #define MAX_THREADS	100
@@ -153,7 +155,7 @@ static bool has_fde(struct file *file, __u64 offset)
 	return file->asked[offset] == ASKED_HAS_FDE;
 }
 
-static struct file *find_file(const char *name, __u64 start)
+static struct file *find_file(const char *name)
 {
 	struct file *file;
 	unsigned int i;
@@ -168,7 +170,9 @@ static struct file *find_file(const char *name, __u64 start)
 	file = &files[nr_files++];
 	snprintf(file->name, sizeof(file->name), "%s", name);
 	if (!strcmp(name, "[vdso]")) {
-		unwind_table_from_process(pid, start, &file->table);
+		/* All processes have the same. */
+		unwind_table_from_memory((void *)getauxval(AT_SYSINFO_EHDR), VDSO_BYTES,
+					 &file->table);
 	} else if (name[0] == '/') {
 		fd = open(name, O_RDONLY);
 		unwind_table_from_fd(fd, &file->table);
@@ -196,7 +200,7 @@ static void read_maps(void)
 		if (sscanf(line, "%lx-%lx %7s %lx %*s %*s %255s", &start, &end, flags,
 			   &offset, name) < 4 || flags[2] != 'x')
 			continue;
-		maps[nr_maps++] = (struct map){ start, end, offset, find_file(name, start) };
+		maps[nr_maps++] = (struct map){ start, end, offset, find_file(name) };
 	}
 	fclose(file);
 }

@@ -280,12 +280,6 @@ static void errors(void)
 	close(fds[1]);
 	result(unwind_table_from_fd(fds[0], &table) == -EBADF && !table,
 	       "a closed descriptor is an error");
-	result(unwind_table_from_process(getpid(), 0x10, &table) == -EFAULT && !table,
-	       "nothing at an address is an error");
-	result(unwind_table_from_process(0x7fffffff, 0, &table) == -ESRCH && !table,
-	       "no process is an error");
-	result(unwind_table_from_process(getpid(), (uintptr_t)&fds, &table) == -ENOEXEC && !table,
-	       "a stack is no file");
 	result(!strcmp(unwind_table_reason_name(UNWIND_TABLE_R_GAP), "no FDE"),
 	       "reasons have names");
 	unwind_table_free(NULL);
@@ -778,89 +772,6 @@ out:
 	close(fd);
 }
 
-/* The file that has a function of this process */
-static void by_process(uintptr_t address, const char *what, bool is_file)
-{
-	struct unwind_table *by_process = NULL, *by_fd = NULL;
-	unsigned long start, end;
-	char path[256], line[512], name[256], text[128];
-	bool ok;
-	FILE *maps;
-	int fd;
-
-	ok = !unwind_table_from_process(getpid(), address, &by_process);
-	snprintf(text, sizeof(text), "a table from the memory of a process: %s", what);
-	result(ok, text);
-	if (!is_file)
-		goto out;
-
-	maps = fopen("/proc/self/maps", "r");
-	path[0] = 0;
-	while (maps && fgets(line, sizeof(line), maps)) {
-		if (sscanf(line, "%lx-%lx %*s %*s %*s %*s %255s", &start, &end, name) == 3 &&
-		    address >= start && address < end)
-			snprintf(path, sizeof(path), "%s", name);
-	}
-	if (maps)
-		fclose(maps);
-	fd = open(path, O_RDONLY);
-	ok = ok && fd >= 0 && !unwind_table_from_fd(fd, &by_fd) &&
-	     same_tables(by_process, by_fd);
-	close(fd);
-	snprintf(text, sizeof(text), "it is that of the file: %s", what);
-	result(ok, text);
-out:
-	unwind_table_free(by_process);
-	unwind_table_free(by_fd);
-}
-
-/* Write to the CFI of the program as debuggers do; it stays what it was. */
-static int touch_cfi(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	int mem = open("/proc/self/mem", O_RDWR);
-	unsigned int i;
-
-	(void)size;
-	(void)arg;
-	for (i = 0; i < info->dlpi_phnum; i++) {
-		const void *at = (void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-
-		if (info->dlpi_phdr[i].p_type == PT_GNU_EH_FRAME &&
-		    pwrite(mem, at, 1, (uintptr_t)at) != 1)
-			exit(1);
-	}
-	close(mem);
-	/* The program comes first. */
-	return 1;
-}
-
-/* What a process has written is not in the file, and nobody knows what it is. */
-static void own_memory(uintptr_t address)
-{
-	struct unwind_table *table = NULL;
-	int ready[2];
-	char c;
-	pid_t pid;
-
-	if (pipe(ready))
-		err(1, "pipe");
-	pid = fork();
-	if (!pid) {
-		dl_iterate_phdr(touch_cfi, NULL);
-		if (write(ready[1], "", 1) == 1)
-			pause();
-		exit(1);
-	}
-	close(ready[1]);
-	result(read(ready[0], &c, 1) == 1 &&
-	       unwind_table_from_process(pid, address, &table) == -ENODATA && !table,
-	       "no table is made from memory that a process has written to");
-	unwind_table_free(table);
-	close(ready[0]);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-}
-
 static void vdso(void)
 {
 	uintptr_t at = getauxval(AT_SYSINFO_EHDR);
@@ -883,7 +794,6 @@ static void vdso(void)
 	result(stats && stats->fdes && !stats->places[UNWIND_TABLE_R_BAD],
 	       "the vDSO has a table");
 	unwind_table_free(table);
-	by_process(at, "vDSO", false);
 }
 
 /* A file that is cut off at any byte, and while it is read */
@@ -978,9 +888,6 @@ int main(int argc, char **argv)
 	large(argv[1]);
 	for (i = 2; i < argc; i++)
 		all_ways(argv[i]);
-	by_process((uintptr_t)&fork, "libc", true);
-	by_process((uintptr_t)&main, "the program", true);
-	own_memory((uintptr_t)&main);
 	vdso();
 	truncated(argv[2], argv[1]);
 	printf("1..%u\n", nr_tests);

@@ -123,15 +123,14 @@ static bool can_read(__u8 encoding)
 	return (encoding & 0xf0) == UT_PE_ABSPTR || (encoding & 0xf0) == UT_PE_PCREL;
 }
 
-static __u64 get_address(struct ut_cursor *c, const struct ut_elf *elf,
-			 const struct ut_section *section, __u8 encoding)
+static __u64 get_address(struct ut_cursor *c, const struct ut_section *section, __u8 encoding)
 {
 	__u64 at = section->addr + (c->pos - section->bytes.data);
 	__u64 value = ut_get_encoded(c, encoding);
 
 	if ((encoding & 0xf0) == UT_PE_PCREL)
 		return value + at;
-	return value - ut_elf_bias(elf);
+	return value;
 }
 
 /* Where a register's location is kept, NULL: it does not matter */
@@ -453,7 +452,7 @@ static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
 		count(stats, UNWIND_TABLE_R_CFI);
 		return 0;
 	}
-	start = get_address(c, elf, section, cie->encoding);
+	start = get_address(c, section, cie->encoding);
 	len = ut_get_encoded(c, cie->encoding & 0x0f);
 	if (cie->augmented)
 		ut_skip(c, ut_get_uleb(c));
@@ -499,7 +498,7 @@ static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
 }
 
 /* The address of a function's exception table, or 0: all that augmentation data of an FDE has */
-__u64 ut_cfi_lsda(const struct ut_elf *elf, const struct ut_cie *cie, const struct ut_fde *fde)
+__u64 ut_cfi_lsda(const struct ut_cie *cie, const struct ut_fde *fde)
 {
 	static const __u8 sizes[] = { 8, 0, 2, 4, 8, 0, 0, 0 };
 	struct ut_cursor c = { .pos = fde->program - sizes[cie->lsda & 7], .end = fde->program };
@@ -507,7 +506,7 @@ __u64 ut_cfi_lsda(const struct ut_elf *elf, const struct ut_cie *cie, const stru
 
 	if (cie->lsda == UT_PE_OMIT || !can_read(cie->lsda) || !ut_get_encoded(&value, cie->lsda))
 		return 0;
-	return get_address(&c, elf, cie->section, cie->lsda);
+	return get_address(&c, cie->section, cie->lsda);
 }
 
 /*
@@ -705,8 +704,8 @@ static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
 }
 
 /* How far an instruction advances; false: it is another one */
-static bool get_advance(struct ut_cursor *c, __u8 op, const struct ut_elf *elf,
-			const struct ut_cie *cie, __u64 addr, __u64 *advance)
+static bool get_advance(struct ut_cursor *c, __u8 op, const struct ut_cie *cie, __u64 addr,
+			__u64 *advance)
 {
 	__u64 delta;
 
@@ -727,7 +726,7 @@ static bool get_advance(struct ut_cursor *c, __u8 op, const struct ut_elf *elf,
 		delta = ut_get_u64(c);
 		break;
 	case CFA_SET_LOC:
-		delta = get_address(c, elf, cie->section, cie->encoding);
+		delta = get_address(c, cie->section, cie->encoding);
 		if (delta < addr)
 			c->bad = true;
 		*advance = delta - addr;
@@ -808,8 +807,7 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 	while (ut_more(&c)) {
 		__u8 op = ut_get_u8(&c);
 
-		if (!get_advance(&c, op, elf, cie,
-				 loc - segment->offset + segment->addr, &advance)) {
+		if (!get_advance(&c, op, cie, loc - segment->offset + segment->addr, &advance)) {
 			if (!change_fde_state(&c, op, cie, &state, machine))
 				c.bad = true;
 			continue;

@@ -232,7 +232,7 @@ static int follow_pad(struct compare *c, __u64 addr)
 static int follow_pads(struct compare *c, const struct ut_fde *fde)
 {
 	const struct ut_segment *segment = &c->elf.code[fde->segment];
-	__u64 addr = ut_cfi_lsda(&c->elf, &c->fdes.cies[fde->cie], fde), len, pad;
+	__u64 addr = ut_cfi_lsda(&c->fdes.cies[fde->cie], fde), len, pad;
 	struct ut_cursor calls;
 	__u8 encoding, *data;
 	int err = 0;

@@ -41,16 +41,8 @@ static bool read_file(int fd, __u64 pos, __u8 *to, size_t len)
 	return true;
 }
 
-/* Of a process there are only the pages that it has not changed; between them are holes. */
-static bool has_all(const struct ut_source *src, __u64 pos, size_t len)
-{
-	off_t hole = pos > INT64_MAX ? -1 : lseek(src->fd, pos, SEEK_HOLE);
-
-	return hole >= 0 && hole - pos >= len;
-}
-
-/* What is at a position */
-static bool read_any(const struct ut_elf *elf, __u64 pos, void *to, size_t len)
+/* Read what is at a position, all of it or nothing */
+bool ut_elf_read(const struct ut_elf *elf, __u64 pos, void *to, size_t len)
 {
 	const struct ut_source *src = &elf->src;
 
@@ -61,13 +53,6 @@ static bool read_any(const struct ut_elf *elf, __u64 pos, void *to, size_t len)
 		return false;
 	memcpy(to, src->image + pos, len);
 	return true;
-}
-
-/* Read what is at a position, all of it or nothing */
-bool ut_elf_read(const struct ut_elf *elf, __u64 pos, void *to, size_t len)
-{
-	return read_any(elf, pos, to, len) &&
-	       (!elf->src.sparse || has_all(&elf->src, pos + elf->base, len));
 }
 
 static void put_bytes(struct ut_bytes *bytes)
@@ -90,8 +75,7 @@ static int get_bytes(const struct ut_elf *elf, __u64 pos, __u64 len,
 		bytes->data = src->image + pos;
 	} else {
 		/* A length that the file does not have costs no memory. */
-		if (!src->loaded &&
-		    (pos > src->len || len > src->len - pos))
+		if (pos > src->len || len > src->len - pos)
 			return -ENODATA;
 		bytes->copy = malloc(len ? len : 1);
 		if (!bytes->copy)
@@ -199,17 +183,6 @@ size_t ut_elf_read_code(const struct ut_elf *elf,
 	return len;
 }
 
-/* An address in the dynamic section, which the loader may have changed */
-static const struct ut_segment *dynamic_segment(const struct ut_elf *elf, __u64 *addr)
-{
-	const struct ut_segment *segment = segment_at(elf, *addr);
-
-	if (segment)
-		return segment;
-	*addr -= ut_elf_bias(elf);
-	return segment_at(elf, *addr);
-}
-
 /* An entry of the dynamic section; false: there is none */
 bool ut_elf_dynamic(const struct ut_elf *elf, __u64 tag, __u64 *value)
 {
@@ -222,8 +195,7 @@ bool ut_elf_dynamic(const struct ut_elf *elf, __u64 tag, __u64 *value)
 	pos = position(elf, segment, elf->dynamic);
 	end = pos + elf->dynamic_len;
 	for (; end - pos >= sizeof(dyn); pos += sizeof(dyn)) {
-		/* The loader has changed it, and so it is the process's own. */
-		if (!read_any(elf, pos, &dyn, sizeof(dyn)) || dyn.d_tag == DT_NULL)
+		if (!ut_elf_read(elf, pos, &dyn, sizeof(dyn)) || dyn.d_tag == DT_NULL)
 			return false;
 		if ((__u64)dyn.d_tag == tag) {
 			*value = dyn.d_un.d_val;
@@ -236,7 +208,7 @@ bool ut_elf_dynamic(const struct ut_elf *elf, __u64 tag, __u64 *value)
 /* Read what is at an address as the dynamic section has it. */
 bool ut_elf_read_addr(const struct ut_elf *elf, __u64 addr, void *to, size_t len)
 {
-	const struct ut_segment *segment = dynamic_segment(elf, &addr);
+	const struct ut_segment *segment = segment_at(elf, addr);
 
 	return segment && len <= segment->addr + segment->len - addr &&
 	       ut_elf_read(elf, position(elf, segment, addr), to, len);
@@ -253,7 +225,7 @@ bool ut_elf_has_symbol(const struct ut_elf *elf, const char *name)
 	if (!ut_elf_dynamic(elf, DT_STRTAB, &strings) ||
 	    !ut_elf_dynamic(elf, DT_STRSZ, &len))
 		return false;
-	segment = dynamic_segment(elf, &strings);
+	segment = segment_at(elf, strings);
 	if (!segment || len > MAX_NAMES ||
 	    get_bytes(elf, position(elf, segment, strings), len, &bytes))
 		return false;
@@ -279,16 +251,13 @@ static bool add_segment(struct ut_elf *elf, const Elf64_Phdr *phdr)
 		.exec	= phdr->p_flags & PF_X,
 	};
 	const struct ut_source *src = &elf->src;
+	__u64 pos = src->loaded ? segment.addr + elf->base : segment.offset;
 
 	/* What is beyond the end of the file cannot be executed, or not be read. */
-	if (!src->loaded || src->image) {
-		__u64 pos = src->loaded ? segment.addr + elf->base : segment.offset;
-
-		if (pos >= src->len)
-			return true;
-		if (segment.len > src->len - pos)
-			segment.len = src->len - pos;
-	}
+	if (pos >= src->len)
+		return true;
+	if (segment.len > src->len - pos)
+		segment.len = src->len - pos;
 	if (!segment.len)
 		return true;
 	/* The kernel maps no others. */
@@ -360,9 +329,7 @@ static bool has_go_note(const struct ut_elf *elf, const Elf64_Phdr *phdr)
 static int read_headers(const struct ut_elf *elf, Elf64_Ehdr *ehdr,
 			Elf64_Phdr *phdrs)
 {
-	__u64 start = elf->src.start;
-
-	if (!ut_elf_read(elf, start, ehdr, sizeof(*ehdr)))
+	if (!ut_elf_read(elf, 0, ehdr, sizeof(*ehdr)))
 		return -ENOEXEC;
 	if (memcmp(ehdr->e_ident, ELFMAG, SELFMAG) ||
 	    ehdr->e_ident[EI_CLASS] != ELFCLASS64 ||
@@ -372,8 +339,7 @@ static int read_headers(const struct ut_elf *elf, Elf64_Ehdr *ehdr,
 	    ehdr->e_phentsize != sizeof(*phdrs) ||
 	    !ehdr->e_phnum || ehdr->e_phnum > MAX_HEADERS)
 		return -ENOEXEC;
-	if (!ut_elf_read(elf, start + ehdr->e_phoff, phdrs,
-			 ehdr->e_phnum * sizeof(*phdrs)))
+	if (!ut_elf_read(elf, ehdr->e_phoff, phdrs, ehdr->e_phnum * sizeof(*phdrs)))
 		return -ENOEXEC;
 	return 0;
 }
@@ -424,7 +390,6 @@ static bool eh_frame_by_header(const struct ut_elf *elf, const Elf64_Phdr *phdr,
 	at = ut_get_encoded(&c, encoding & 0x0f);
 	switch (encoding & 0xf0) {
 	case UT_PE_ABSPTR:
-		at -= ut_elf_bias(elf);
 		break;
 	case UT_PE_PCREL:
 		at += phdr->p_vaddr + 4;
@@ -622,7 +587,7 @@ int ut_elf_open(struct ut_elf *elf, const struct ut_source *src)
 	 */
 	for (i = 0; src->loaded && i < ehdr.e_phnum; i++) {
 		if (phdrs[i].p_type == PT_LOAD) {
-			elf->base = src->start - (phdrs[i].p_vaddr & ~(__u64)UT_PAGE_MASK);
+			elf->base = -(phdrs[i].p_vaddr & ~(__u64)UT_PAGE_MASK);
 			break;
 		}
 	}

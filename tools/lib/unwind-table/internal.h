@@ -46,12 +46,9 @@
 struct ut_source {
 	const __u8	*image;		/* NULL: they are read from @fd */
 	__u64		len;
-	__u64		start;		/* of the headers */
 	int		fd;
-	bool		sparse;		/* holes of @fd are not known, rather than zeros */
 	__u64		stored;		/* bytes that are not holes, 0: not known */
-	bool		loaded;
-	bool		relocated;	/* the loader has changed addresses in it */
+	bool		loaded;		/* only with @image */
 };
 
 /*
@@ -65,7 +62,7 @@ struct ut_work {
 };
 
 /* What some things cost */
-#define UT_WORK_READ		64	/* from a file, or from the memory of a process */
+#define UT_WORK_READ		64	/* from a file */
 #define UT_WORK_RECORD		4	/* of CFI, without its instructions */
 #define UT_WORK_KNOWN		64	/* to compare code with all that is known */
 #define UT_WORK_SCAN(len)	((len) / 16 + 1)
@@ -163,12 +160,6 @@ struct ut_elf {
 	struct ut_section	eh_frame;
 	struct ut_section	debug_frame;
 };
-
-/* What the loader added to addresses that are written down in the file */
-static inline __u64 ut_elf_bias(const struct ut_elf *elf)
-{
-	return elf->src.relocated ? elf->base : 0;
-}
 
 int ut_elf_open(struct ut_elf *elf, const struct ut_source *src);
 void ut_elf_close(struct ut_elf *elf);
@@ -385,7 +376,7 @@ struct ut_machine {
 	struct ut_spread spread;	/* the last one */
 };
 
-__u64 ut_cfi_lsda(const struct ut_elf *elf, const struct ut_cie *cie, const struct ut_fde *fde);
+__u64 ut_cfi_lsda(const struct ut_cie *cie, const struct ut_fde *fde);
 int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 		struct ut_fdes *fdes, struct unwind_table_stats *stats);
 int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
@@ -478,9 +469,6 @@ struct ut_gap {
 int ut_gap_add(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *rows);
 
 int ut_make(const struct ut_source *src, struct unwind_table **table);
-
-/* MFD_CLOEXEC | MFD_NOEXEC_SEAL, which older C libraries do not know */
-#define UT_MEMFD_FLAGS	0x9
 
 struct unwind_table {
 	void				*data;

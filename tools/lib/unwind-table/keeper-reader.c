@@ -66,6 +66,8 @@
  */
 #define PARSER_SECONDS	READER_SECONDS
 #define PARSER_SECONDS_ROOT 300
+/* MFD_CLOEXEC | MFD_NOEXEC_SEAL, which older C libraries do not know */
+#define MEMFD_FLAGS	0x9
 /* Who owns nothing */
 #define NOBODY		65534
 
@@ -650,7 +652,7 @@ static int run_parser(struct reader_page *page, bool with_table)
 	page->step = READER_READ;
 	if (opened.found < 0)
 		return -EBADF;
-	out = memfd_create("unwind-table", UT_MEMFD_FLAGS);
+	out = memfd_create("unwind-table", MEMFD_FLAGS);
 	if (out < 0)
 		return -errno;
 	passed = out;

@@ -345,14 +345,14 @@ static int relr_entry(struct ut_elf *elf, struct relr *relr, __u64 entry)
 		return -E2BIG;
 	if (!(entry & 1)) {
 		if (ut_elf_read_addr(elf, entry, relr->words, sizeof(__u64)))
-			mark(elf, UT_START_POINTER, relr->words[0] - ut_elf_bias(elf));
+			mark(elf, UT_START_POINTER, relr->words[0]);
 		relr->where = entry + sizeof(__u64);
 		return 0;
 	}
 	if (ut_elf_read_addr(elf, relr->where, relr->words, sizeof(relr->words))) {
 		for (i = 0; i < RELR_WORDS; i++) {
 			if (entry & 2ULL << i)
-				mark(elf, UT_START_POINTER, relr->words[i] - ut_elf_bias(elf));
+				mark(elf, UT_START_POINTER, relr->words[i]);
 		}
 	}
 	relr->where += RELR_WORDS * sizeof(__u64);

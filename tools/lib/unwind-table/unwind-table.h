@@ -103,15 +103,6 @@ int unwind_table_from_memory(const void *image, size_t len, struct unwind_table 
  */
 int unwind_table_from_fd(int fd, struct unwind_table **table);
 
-/*
- * unwind_table_from_process - make a table from the memory of process @pid
- * (process_vm_readv(), /proc/PID/maps): the file one of whose executable segments is
- * mapped at @address. For files that cannot be opened any more. Offsets are those
- * of the file. Pages that the process has changed are not read. It could still have
- * another file there meanwhile: do not trust the table more than the process.
- */
-int unwind_table_from_process(int pid, uint64_t address, struct unwind_table **table);
-
 void unwind_table_free(struct unwind_table *table);
 
 /* unwind_table_data - the table for UNWIND_TABLE_MAKE; lives as long as @table */
