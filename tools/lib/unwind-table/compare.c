@@ -20,6 +20,7 @@ struct compare {
 	__u64				*starts;	/* of their first bytes */
 	__u64				*seen;		/* of bytes that were reached */
 	__u64				*pads;		/* of what only the unwinder leads to */
+	__u64				lsda_left;	/* bytes of exception tables to be read */
 	__u64				start;		/* of the place that differs */
 	__u64				end;
 };
@@ -237,8 +238,9 @@ static int follow_pads(struct compare *c, const struct ut_fde *fde)
 	__u8 encoding, *data;
 	int err = 0;
 
-	if (!addr || !read_lsda(c, &addr, &len, &encoding) || len > c->elf.src.len)
+	if (!addr || !read_lsda(c, &addr, &len, &encoding) || len > c->lsda_left)
 		return 0;
+	c->lsda_left -= len;
 	data = malloc(len ?: 1);
 	if (!data)
 		return -ENOMEM;
@@ -363,6 +365,7 @@ int unwind_table_compare(int fd, bool given, struct unwind_table_comparison *com
 	ut_view_open(&c->view, block, len);
 	err = fstat(fd, &stat) ? -errno : 0;
 	src.len = stat.st_size;
+	c->lsda_left = UNWIND_TABLE_WORK * src.len;
 	if (!err)
 		err = ut_elf_open(&c->elf, &src);
 	if (!err) {

@@ -50,7 +50,8 @@ struct ending {
 struct function {
 	__u64	addr;
 	__u32	parent;
-	__u32	sites;		/* the first call of it */
+	__u32	sites;		/* the first call of it, and the last */
+	__u32	last_site;
 	__u32	run;
 	struct ending ending;	/* if it @returns */
 	bool	certain;
@@ -322,15 +323,15 @@ static int returned(struct ut_follow *f, __u32 number, const struct ending *endi
 /* Two functions are one, as far as can be told. */
 static int unite(struct ut_follow *f, struct function *a, struct function *b)
 {
-	__u32 site = b->sites, last = NONE, number = a - function_nr(f, 0);
+	__u32 number = a - function_nr(f, 0);
 
 	if (a == b)
 		return 0;
 	b->parent = number;
-	for (; site != NONE; site = site_nr(f, site)->next_site)
-		last = site;
-	if (last != NONE) {
-		site_nr(f, last)->next_site = a->sites;
+	if (b->sites != NONE) {
+		site_nr(f, b->last_site)->next_site = a->sites;
+		if (a->sites == NONE)
+			a->last_site = b->last_site;
 		a->sites = b->sites;
 	}
 	a->certain |= b->certain;
@@ -627,6 +628,8 @@ static int add_site(struct ut_follow *f, __u64 key, __u64 next, const struct sta
 	if (err)
 		return err;
 	*site_nr(f, f->sites.nr) = (struct site){ next, state, caller, root->sites, doubtful };
+	if (root->sites == NONE)
+		root->last_site = f->sites.nr;
 	root->sites = f->sites.nr++;
 	return 0;
 }
@@ -641,19 +644,22 @@ static int add_site(struct ut_follow *f, __u64 key, __u64 next, const struct sta
 #define MAX_UNUSED	4
 #define FIRST_USED	2
 
+/* Is that address somewhere in the file? */
+static bool is_taken(const struct ut_follow *f, __u64 addr)
+{
+	return ut_starts_has(f->elf, UT_START_POINTER, addr) ||
+	       ut_starts_has(f->elf, UT_START_ADDRESS, addr);
+}
+
 /*
  * Does another function start there, as far as can be told? Functions are aligned, other
  * than most code whose address is computed; and no function computes its own address.
  */
-static bool is_boundary(const struct ut_follow *f, __u64 addr)
+static bool is_boundary_in(const struct ut_follow *f, const struct piece *piece, __u64 addr)
 {
-	const struct piece *piece = piece_at(f, addr);
+	__u64 at = addr - piece->addr;
 	__u32 number;
-	__u64 at;
 
-	if (!piece)
-		return false;
-	at = addr - piece->addr;
 	if (bit(f->starts, piece->first + at)) {
 		number = map_get(&f->function_at, addr);
 		if (number == NONE || function_nr(f, number)->certain)
@@ -666,8 +672,14 @@ static bool is_boundary(const struct ut_follow *f, __u64 addr)
 		return true;
 	if (map_get(&f->label_at, addr) != NONE)
 		return false;
-	return ut_starts_has(f->elf, UT_START_POINTER, addr) ||
-	       ut_starts_has(f->elf, UT_START_ADDRESS, addr);
+	return is_taken(f, addr);
+}
+
+static bool is_boundary(const struct ut_follow *f, __u64 addr)
+{
+	const struct piece *piece = piece_at(f, addr);
+
+	return piece && is_boundary_in(f, piece, addr);
 }
 
 /*
@@ -738,13 +750,13 @@ static bool find_bounds(struct ut_follow *f, __u64 pc, __u64 *start, __u64 *end)
 	const struct piece *piece = piece_at(f, pc);
 	__u64 i, n, before = pc - piece->addr;
 
-	for (i = 0; i < MAX_JUMP && i < before && !is_boundary(f, pc - i); i++)
+	for (i = 0; i < MAX_JUMP && i < before && !is_boundary_in(f, piece, pc - i); i++)
 		;
-	for (n = 1; n < MAX_JUMP && n < piece->len - before && !is_boundary(f, pc + n); n++)
+	for (n = 1; n < MAX_JUMP && n < piece->len - before && !is_boundary_in(f, piece, pc + n); n++)
 		;
 	*start = pc - i;
 	*end = pc + n;
-	return ut_work(f->work, (i + n) / 16);
+	return ut_work(f->work, i + n);
 }
 
 /*
