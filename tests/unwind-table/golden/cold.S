@@ -3,6 +3,8 @@
  * A part of a function that gcc takes to be cold stands behind other functions. One jump by a
  * table leads there. That the table has no more entries is known by the comparison before it; of
  * the other table nobody knows where it ends, so an entry that leaves the function is not its own.
+ * Nor is that known if something else was compared than what the jump goes by, or if the flags of
+ * the branch were set by another instruction.
  */
 
 	.macro	begin_function name
@@ -19,6 +21,9 @@ caller:
 	call	known
 	call	other
 	call	not_known
+	call	compares_another
+	call	tests_another
+	call	compares_a_copy
 	ret
 	.cfi_endproc
 
@@ -45,6 +50,43 @@ caller:
 3:	pop	%rbx
 	ret
 
+	begin_function compares_another
+	push	%rbx
+	cmp	$2, %edi
+	ja	4f
+	lea	table_of_another(%rip), %rdx
+	movslq	(%rdx,%rsi,4), %rax
+	add	%rdx, %rax
+	jmp	*%rax
+4:	pop	%rbx
+	ret
+
+	begin_function tests_another
+	push	%rbx
+	cmp	$2, %edi
+	test	%esi, %esi
+	ja	5f
+	lea	table_of_test(%rip), %rdx
+	movslq	(%rdx,%rdi,4), %rax
+	add	%rdx, %rax
+	jmp	*%rax
+5:	pop	%rbx
+	ret
+
+	begin_function compares_a_copy
+	push	%rbx
+	movzbl	%dil, %ebx
+	cmp	$2, %dil
+	mov	%edi, %ecx
+	ja	6f
+	mov	%ecx, %ecx
+	lea	table_of_copy(%rip), %rdx
+	movslq	(%rdx,%rcx,4), %rax
+	add	%rdx, %rax
+	jmp	*%rax
+6:	pop	%rbx
+	ret
+
 	begin_function other
 	nop
 	ret
@@ -55,6 +97,16 @@ as_cold:
 	xor	%ecx, %ecx
 	jmp	3b
 
+part_of_nobody:
+	xor	%edx, %edx
+	jmp	4b
+part_of_nobody_else:
+	xor	%esi, %esi
+	jmp	5b
+cold_too:
+	xor	%edi, %edi
+	jmp	6b
+
 	.section .rodata, "a"
 	.balign	4
 table:
@@ -62,3 +114,9 @@ table:
 table_without_end:
 	.long	3b - table_without_end, 3b - table_without_end, 3b - table_without_end
 	.long	as_cold - table_without_end
+table_of_another:
+	.long	4b - table_of_another, 4b - table_of_another, part_of_nobody - table_of_another
+table_of_test:
+	.long	5b - table_of_test, 5b - table_of_test, part_of_nobody_else - table_of_test
+table_of_copy:
+	.long	6b - table_of_copy, 6b - table_of_copy, cold_too - table_of_copy

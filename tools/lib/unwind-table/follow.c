@@ -213,7 +213,8 @@ static const __u8 *code_at(const struct ut_follow *f, __u64 addr, size_t *len, _
 
 /*
  * Most instructions do not matter, but for a register that they write: what they come to is
- * kept, as their length and that register + 1, since decoding takes most of the time.
+ * kept, as their length, that register + 1, what it becomes a copy of, and whether flags are
+ * set, since decoding takes most of the time.
  */
 static bool decode(struct ut_follow *f, __u64 pc, const __u8 *code, size_t len, __u64 index,
 		   struct insn *insn)
@@ -223,14 +224,17 @@ static bool decode(struct ut_follow *f, __u64 pc, const __u8 *code, size_t len, 
 	if (*plain) {
 		*insn = (struct insn){
 			.dst = INSN_NO_REG, .src = INSN_NO_REG, .base = INSN_NO_REG,
-			.len = *plain & 15, .kills = 1U << (*plain >> 4) >> 1,
+			.index = INSN_NO_REG, .copy_of = (*plain >> 9 & 31) ^ INSN_NO_REG,
+			.sets_flags = *plain >> 14,
+			.len = *plain & 15, .kills = 1U << (*plain >> 4 & 31) >> 1,
 		};
 		return true;
 	}
 	if (!insn_decode(f->decoder, code, len, pc, insn))
 		return false;
 	if (insn->op == INSN_OTHER && !insn->size && !(insn->kills & (insn->kills - 1)))
-		*plain = insn->len | __builtin_ffs(insn->kills) << 4;
+		*plain = insn->len | __builtin_ffs(insn->kills) << 4 |
+			 (insn->copy_of ^ INSN_NO_REG) << 9 | insn->sets_flags << 14;
 	return true;
 }
 
@@ -1133,9 +1137,9 @@ static int step(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 		state_execute(&taken, insn, pc);
 		state_execute(s, insn, pc);
 		if (insn->limits_target)
-			taken.values = s->compared;
+			state_note_limit(&taken);
 		if (insn->limits_rest)
-			s->values = s->compared;
+			state_note_limit(s);
 		return jump_to(f, pc, insn->imm, &taken, function, false);
 	case INSN_JUMP_REG:
 		return jump_by_reg(f, insn, pc, s, function);

@@ -63,6 +63,13 @@ static bool set_memory(const struct decoded *d, const ZydisDecodedOperand *opera
 	       operand->mem.base == ZYDIS_REGISTER_RIP || insn->base != INSN_NO_REG;
 }
 
+/* The register that an operand is, or a part of */
+static unsigned int part_of_reg(const ZydisDecodedOperand *operand)
+{
+	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER ? reg_of(operand->reg.value) :
+		INSN_NO_REG;
+}
+
 static bool has_index(const ZydisDecodedOperand *operand)
 {
 	return operand->mem.index != ZYDIS_REGISTER_NONE && operand->mem.scale;
@@ -135,6 +142,7 @@ static enum insn_op load(const struct decoded *d, struct insn *insn, bool is_sig
 		insn->size = 0;
 		return INSN_OTHER;
 	}
+	insn->index = reg_of(from->mem.index);
 	return INSN_LOAD_INDEXED;
 }
 
@@ -198,8 +206,10 @@ static enum insn_op by_memory(const struct decoded *d, struct insn *insn, enum i
 	}
 	if (insn->base == INSN_NO_REG && !has_index(operand))
 		return plain;
-	if (has_index(operand) && operand->mem.scale == 8)
+	if (has_index(operand) && operand->mem.scale == 8) {
+		insn->index = reg_of(operand->mem.index);
 		return table;
+	}
 	insn->imm = 0;
 	return unknown;
 }
@@ -292,6 +302,7 @@ static enum insn_op operation(const struct decoded *d, struct insn *insn)
 		insn->src = whole_reg(&operands[1]);
 		insn->imm = operands[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE ?
 			operands[1].imm.value.s : -1;
+		insn->index = part_of_reg(&operands[0]);
 		return INSN_COMPARE;
 	case ZYDIS_MNEMONIC_LEA:
 		return lea(d, insn);
@@ -320,11 +331,41 @@ static enum insn_op operation(const struct decoded *d, struct insn *insn)
 	}
 }
 
+/* Of what it makes a copy: of a register or a part of it, extended, or times a constant */
+static unsigned int copied(const struct decoded *d)
+{
+	switch (d->insn.mnemonic) {
+	case ZYDIS_MNEMONIC_MOV:
+	case ZYDIS_MNEMONIC_MOVSX:
+	case ZYDIS_MNEMONIC_MOVSXD:
+	case ZYDIS_MNEMONIC_MOVZX:
+		return part_of_reg(&d->operands[1]);
+	case ZYDIS_MNEMONIC_CDQE:
+		return INSN_RAX;
+	case ZYDIS_MNEMONIC_LEA:
+		return d->operands[1].mem.base == ZYDIS_REGISTER_NONE &&
+		       !d->operands[1].mem.disp.value ? reg_of(d->operands[1].mem.index) :
+			INSN_NO_REG;
+	default:
+		return INSN_NO_REG;
+	}
+}
+
+static bool sets_flags(const struct decoded *d)
+{
+	const ZydisAccessedFlags *flags = d->insn.cpu_flags;
+
+	return d->insn.mnemonic != ZYDIS_MNEMONIC_CMP && flags &&
+	       (flags->modified | flags->set_0 | flags->set_1 | flags->undefined) &
+	       (ZYDIS_CPUFLAG_CF | ZYDIS_CPUFLAG_ZF);
+}
+
 bool insn_decode(const struct insn_decoder *decoder, const __u8 *code, size_t len, __u64 addr,
 		 struct insn *insn)
 {
 	static const struct insn none = {
 		.dst = INSN_NO_REG, .src = INSN_NO_REG, .base = INSN_NO_REG,
+		.index = INSN_NO_REG, .copy_of = INSN_NO_REG,
 	};
 	struct decoded d;
 
@@ -345,6 +386,8 @@ bool insn_decode(const struct insn_decoder *decoder, const __u8 *code, size_t le
 		note_writes(&d, &writes);
 		insn->kills = writes.kills;
 	}
+	insn->copy_of = copied(&d);
+	insn->sets_flags = sets_flags(&d);
 	return true;
 }
 

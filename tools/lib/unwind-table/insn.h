@@ -49,6 +49,9 @@ struct insn {
 	__u8		dst;
 	__u8		src;
 	__u8		base;		/* INSN_NO_REG: none */
+	/* What is compared; what is an index; of what @dst or what it kills is a copy, or a part */
+	__u8		index;
+	__u8		copy_of;
 	__u8		size;		/* of what it stores, or loads */
 	bool		is_signed;	/* what it loads */
 	/* A branch: values up to that of the last comparison go on, or are led away. */
@@ -57,6 +60,7 @@ struct insn {
 	/* And if they were equal */
 	bool		equal_rest;
 	bool		equal_target;
+	bool		sets_flags;	/* other than by a comparison */
 	__u16		kills;		/* registers whose values are not known any more */
 	__s64		imm;
 };

@@ -118,10 +118,25 @@ static void drop_opaque(struct state *s)
 	s->opaque = 0;
 }
 
+/* What no register has does not matter. */
+static void tidy_limits(struct state *s)
+{
+	if (!s->compared_regs)
+		s->compared = 0;
+	if (!s->compared)
+		s->compared_regs = 0;
+	if (!s->values_regs)
+		s->values = 0;
+	if (!s->values)
+		s->values_regs = 0;
+}
+
 static void set_reg(struct state *s, unsigned int reg, struct value value, __u64 pc)
 {
 	if (reg >= INSN_NR_REGS)
 		return;
+	s->compared_regs &= ~(1U << reg);
+	s->values_regs &= ~(1U << reg);
 	if (reg == INSN_RSP && !on_stack(&value)) {
 		/* Wherever it is now, what is pushed there can be found there. */
 		drop_opaque(s);
@@ -163,10 +178,9 @@ bool state_join(struct state *a, const struct state *b)
 		drop_opaque(a);
 		drop_opaque(&other);
 	}
-	if (a->compared != other.compared)
-		a->compared = 0;
-	if (a->values != other.values)
-		a->values = 0;
+	a->compared_regs &= a->compared == other.compared ? other.compared_regs : 0;
+	a->values_regs &= a->values == other.values ? other.values_regs : 0;
+	tidy_limits(a);
 	if (a->equal[0] != other.equal[0] || a->equal[1] != other.equal[1])
 		memset(a->equal, 0, sizeof(a->equal));
 	for (i = 0; i < INSN_NR_REGS; i++) {
@@ -234,8 +248,9 @@ void state_after_call(struct state *s, unsigned int clobbers, unsigned int pops)
 			s->regs[i] = unknown;
 	}
 	drop_below(s, 0);
-	s->compared = 0;
-	s->values = 0;
+	s->compared_regs = 0;
+	s->values_regs = 0;
+	tidy_limits(s);
 	s->regs[INSN_RSP] = plus(s->regs[INSN_RSP], pops);
 }
 
@@ -293,20 +308,16 @@ struct value state_table(const struct state *s, const struct insn *insn)
 	value.what = ELEMENT;
 	value.size = insn->size;
 	value.is_signed = insn->is_signed;
-	value.values = s->values;
+	if (insn->index < INSN_NR_REGS && s->values_regs & 1U << insn->index)
+		value.values = s->values;
 	return value;
 }
 
-/* What an instruction that does not jump does */
-void state_execute(struct state *s, const struct insn *insn, __u64 pc)
+static void execute(struct state *s, const struct insn *insn, __u64 pc)
 {
 	struct value *regs = s->regs, a, b;
 	unsigned int i;
 
-	memset(s->equal, 0, sizeof(s->equal));
-	/* Most instructions do not matter. */
-	if (insn->op == INSN_OTHER && !insn->size && !insn->kills)
-		return;
 	switch (insn->op) {
 	case INSN_MOVE:
 		set_reg(s, insn->dst, regs[insn->src], pc);
@@ -353,6 +364,7 @@ void state_execute(struct state *s, const struct insn *insn, __u64 pc)
 		break;
 	case INSN_COMPARE:
 		s->compared = insn->imm >= 0 && insn->imm < MAX_TARGETS ? insn->imm + 1 : 0;
+		s->compared_regs = insn->index < INSN_NR_REGS ? 1U << insn->index : 0;
 		if (insn->dst < INSN_NR_REGS && insn->src < INSN_NR_REGS) {
 			s->equal[0] = insn->dst;
 			s->equal[1] = insn->src;
@@ -401,6 +413,33 @@ void state_execute(struct state *s, const struct insn *insn, __u64 pc)
 		break;
 	}
 	drop_below(s, RED_ZONE);
+}
+
+/* What an instruction that does not jump does */
+void state_execute(struct state *s, const struct insn *insn, __u64 pc)
+{
+	__u16 compared, values, to = insn->op == INSN_MOVE ? 1U << insn->dst : insn->kills;
+
+	memset(s->equal, 0, sizeof(s->equal));
+	if (insn->sets_flags)
+		s->compared_regs = 0;
+	compared = s->compared_regs;
+	values = s->values_regs;
+	/* Most instructions do not matter. */
+	if (insn->op != INSN_OTHER || insn->size || insn->kills)
+		execute(s, insn, pc);
+	if (insn->copy_of < INSN_NR_REGS) {
+		s->compared_regs |= compared >> insn->copy_of & 1 ? to : 0;
+		s->values_regs |= values >> insn->copy_of & 1 ? to : 0;
+	}
+	tidy_limits(s);
+}
+
+/* Behind a branch that is taken only up to what was compared */
+void state_note_limit(struct state *s)
+{
+	s->values = s->compared;
+	s->values_regs = s->compared_regs;
 }
 
 /* Two registers that are equal: as where the stack is touched page by page */

@@ -43,12 +43,16 @@ struct state {
 	struct value	regs[INSN_NR_REGS];
 	/* Where the something comes from: the address of the instruction */
 	__u32		opaque;
-	/* What was compared last with what, and how many values it has behind a branch */
+	/*
+	 * With what something was compared last, and how many values something has behind
+	 * such a branch; each with the registers that have it
+	 */
 	__u16		compared;
+	__u16		compared_regs;
 	__u16		values;
+	__u16		values_regs;
 	__u8		equal[2];	/* registers, if that branch is taken */
-	__u16		unused;
-	__u32		nr_slots;
+	__u16		nr_slots;
 	struct slot	slots[MAX_SLOTS];
 };
 
@@ -72,6 +76,7 @@ void state_execute(struct state *s, const struct insn *insn, __u64 pc);
 void state_push(struct state *s, __u64 pc);
 void state_after_call(struct state *s, unsigned int clobbers, unsigned int pops);
 void state_note_equal(struct state *s);
+void state_note_limit(struct state *s);
 bool state_is_entry(const struct state *s);
 bool state_has_fp(const struct state *s);
 unsigned int state_clobbers(const struct state *s);
