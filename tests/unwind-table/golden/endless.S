@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * There is nothing behind a call, so what is called does not return, other than it looks:
- * nor does it to a call that has something behind it. That is known only at the end.
+ * nor does it to a call that has something behind it. That is known only at the end. Cold parts
+ * come first and have no padding: behind such a call, another one may begin.
  */
 
 	.macro	begin_function name
@@ -19,8 +20,17 @@ caller:
 	call	ends
 	call	goes_on_too
 	call	ends_in_vain
+	call	has_cold_part
 	ret
 	.cfi_endproc
+
+	.balign	16, 0xcc
+cold_part:
+	call	returns
+part_of_another:
+	xor	%eax, %eax
+	add	$16, %rsp
+	ret
 
 	begin_function goes_on
 	push	%rbx
@@ -60,6 +70,13 @@ caller:
 	call	returns
 	.balign	16, 0x90
 	endbr64
+	ret
+
+	begin_function has_cold_part
+	push	%rbx
+	test	%edi, %edi
+	jne	cold_part
+	pop	%rbx
 	ret
 
 	.section .more, "ax"

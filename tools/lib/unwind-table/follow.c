@@ -711,8 +711,8 @@ static bool is_beyond_padding(const struct ut_follow *f, __u64 addr)
 	    !ut_starts_is_padded(piece->code + (addr - piece->addr),
 				 piece->before + (addr - piece->addr)))
 		return false;
-	return map_get(&f->function_at, addr) != NONE || is_boundary(f, addr) ||
-	       ut_starts_has(f->elf, UT_START_CALL, addr);
+	return map_get(&f->function_at, addr) != NONE || is_boundary_in(f, piece, addr) ||
+	       is_taken(f, addr) || ut_starts_has(f->elf, UT_START_CALL, addr);
 }
 
 /* A jump, or @falls: a path that comes to where a function starts */
@@ -1084,6 +1084,9 @@ static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 		f->found_endless = true;
 		return map_add(f->elf->endless, target, 0);
 	}
+	/* gcc puts cold parts before their functions, and no padding between them. */
+	if (doubtful && pc < function_nr(f, function)->addr)
+		return 0;
 	err = add_site(f, pc, next, s, function, callee, doubtful);
 	if (err)
 		return err;

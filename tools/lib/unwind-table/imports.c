@@ -25,6 +25,8 @@ static const char * const noreturn_names[] = {
 	"Perl_croak_xs_usage", "rb_raise", "rb_exc_raise", "rb_memerror", "rb_out_of_int",
 	"rb_sys_fail", "rb_sys_fail_str", "rb_unexpected_type", "rb_error_arity",
 	"rb_error_frozen_object", "rb_bug",
+	/* Of libpng and Qt */
+	"png_error", "_ZNK14QMessageLogger5fatalEPKcz",
 };
 
 static bool name_is_noreturn(const char *name)
