@@ -1346,20 +1346,21 @@ static int see_to_all(struct unwind_keeper *keeper, pid_t pid, __u64 address)
 	return address ? ret : 0;
 }
 
-/* Whoever makes the keeper search for a place for each of his files pays for that, too. */
+/*
+ * Whoever makes the keeper search for a place for each of his files pays for that, too, but
+ * not for being refused: who has no time left would never have any again.
+ */
 static int see_to_mappings(struct unwind_keeper *keeper, pid_t pid, __u64 address)
 {
+	const __u64 before = own_cpu_ns();
 	struct share *share = find_share(keeper, pid);
-	__u64 used;
-	int ret;
+	bool is_served = share && share_has_time(share);
+	int ret = is_served ? see_to_all(keeper, pid, address) : -EBUSY;
+	__u64 used = own_cpu_ns() - before;
 
-	if (!share || !share_has_time(share))
-		return -EBUSY;
-	used = own_cpu_ns();
-	ret = see_to_all(keeper, pid, address);
-	used = own_cpu_ns() - used;
-	share_take_time(share, used);
-	if (!share->root)
+	if (is_served)
+		share_take_time(share, used);
+	if (share && !share->root)
 		keeper->stats.apart_ns += used;
 	return ret;
 }
