@@ -762,7 +762,7 @@ static int parse(int argc, char **argv)
 		case 'a':
 			if (add_ahead(optarg))
 				break;
-			error_line("serve: --ahead: expected directories separated by colons");
+			error_line("serve: --ahead: expected paths separated by colons");
 			return EXIT_USAGE;
 		case 'f':
 			break;

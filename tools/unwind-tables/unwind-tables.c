@@ -29,7 +29,7 @@ static const struct verb {
 static void print_usage(FILE *out)
 {
 	fputs("usage: unwind-tables serve [--max-mb N] [--keep SECONDS] [--keep-priority]\n"
-	      "                           [--ahead DIR[:DIR...]] [--device PATH] [--parent]\n"
+	      "                           [--ahead PATH[:PATH...]] [--device PATH] [--parent]\n"
 	      "                           [--only=[PID,...]] [--exclude FILE]\n"
 	      "       unwind-tables show [--samples PERF.DATA] FILE\n"
 	      "       unwind-tables show --rows FILE | FILE START[-END]\n"
