@@ -2,7 +2,8 @@
 /*
  * There is nothing behind a call, so what is called does not return, other than it looks:
  * nor does it to a call that has something behind it. That is known only at the end. Cold parts
- * come first and have no padding: behind such a call, another one may begin.
+ * come first and have no padding: behind such a call, another one may begin. And behind padding,
+ * an address that is passed on is a function and no label.
  */
 
 	.macro	begin_function name
@@ -21,6 +22,7 @@ caller:
 	call	goes_on_too
 	call	ends_in_vain
 	call	has_cold_part
+	call	passes_next
 	ret
 	.cfi_endproc
 
@@ -77,6 +79,15 @@ part_of_another:
 	test	%edi, %edi
 	jne	cold_part
 	pop	%rbx
+	ret
+
+	begin_function passes_next
+	push	%rbx
+	lea	next(%rip), %rdi
+	call	*never_known(%rip)
+	.balign	16, 0x90
+next:
+	xor	%eax, %eax
 	ret
 
 	.section .more, "ax"
