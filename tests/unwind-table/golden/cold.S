@@ -3,8 +3,8 @@
  * A part of a function that gcc takes to be cold stands behind other functions. One jump by a
  * table leads there. That the table has no more entries is known by the comparison before it; of
  * the other table nobody knows where it ends, so an entry that leaves the function is not its own.
- * Nor is that known if something else was compared than what the jump goes by, or if the flags of
- * the branch were set by another instruction.
+ * Nor is that known if something else was compared than what the jump goes by, also if that was
+ * taken later and only at times, or if the flags of the branch were set by another instruction.
  */
 
 	.macro	begin_function name
@@ -24,6 +24,7 @@ caller:
 	call	compares_another
 	call	tests_another
 	call	compares_a_copy
+	call	takes_another
 	ret
 	.cfi_endproc
 
@@ -87,6 +88,19 @@ caller:
 6:	pop	%rbx
 	ret
 
+	begin_function takes_another
+	push	%rbx
+	cmp	$2, %rdi
+	ja	7f
+	test	%esi, %esi
+	cmovne	%rsi, %rdi
+	lea	table_of_taken(%rip), %rdx
+	movslq	(%rdx,%rdi,4), %rax
+	add	%rdx, %rax
+	jmp	*%rax
+7:	pop	%rbx
+	ret
+
 	begin_function other
 	nop
 	ret
@@ -103,6 +117,9 @@ part_of_nobody:
 part_of_nobody_else:
 	xor	%esi, %esi
 	jmp	5b
+part_of_taken:
+	xor	%ebx, %ebx
+	jmp	7b
 cold_too:
 	xor	%edi, %edi
 	jmp	6b
@@ -118,5 +135,7 @@ table_of_another:
 	.long	4b - table_of_another, 4b - table_of_another, part_of_nobody - table_of_another
 table_of_test:
 	.long	5b - table_of_test, 5b - table_of_test, part_of_nobody_else - table_of_test
+table_of_taken:
+	.long	7b - table_of_taken, 7b - table_of_taken, part_of_taken - table_of_taken
 table_of_copy:
 	.long	6b - table_of_copy, 6b - table_of_copy, cold_too - table_of_copy

@@ -323,8 +323,8 @@ static void execute(struct state *s, const struct insn *insn, __u64 pc)
 		set_reg(s, insn->dst, regs[insn->src], pc);
 		break;
 	case INSN_MAYBE_MOVE:
-		if (!same_value(&regs[insn->dst], &regs[insn->src]))
-			set_reg(s, insn->dst, unknown, pc);
+		a = same_value(&regs[insn->dst], &regs[insn->src]) ? regs[insn->dst] : unknown;
+		set_reg(s, insn->dst, a, pc);
 		break;
 	case INSN_SWAP:
 		a = regs[insn->dst];
