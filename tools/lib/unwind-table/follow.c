@@ -754,10 +754,12 @@ static bool find_bounds(struct ut_follow *f, __u64 pc, __u64 *start, __u64 *end)
 	const struct piece *piece = piece_at(f, pc);
 	__u64 i, n, before = pc - piece->addr;
 
-	for (i = 0; i < MAX_JUMP && i < before && !is_boundary_in(f, piece, pc - i); i++)
-		;
-	for (n = 1; n < MAX_JUMP && n < piece->len - before && !is_boundary_in(f, piece, pc + n); n++)
-		;
+	for (i = 0; i < MAX_JUMP && i < before; i++)
+		if (is_boundary_in(f, piece, pc - i))
+			break;
+	for (n = 1; n < MAX_JUMP && n < piece->len - before; n++)
+		if (is_boundary_in(f, piece, pc + n))
+			break;
 	*start = pc - i;
 	*end = pc + n;
 	return ut_work(f->work, i + n);
