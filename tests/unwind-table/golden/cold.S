@@ -14,6 +14,13 @@
 \name:
 	.endm
 
+	.macro	jump_by table, index
+	lea	\table(%rip), %rdx
+	movslq	(%rdx,\index,4), %rax
+	add	%rdx, %rax
+	jmp	*%rax
+	.endm
+
 	.text
 	.globl	caller
 caller:
@@ -33,10 +40,7 @@ caller:
 	cmp	$2, %edi
 	ja	1f
 	mov	%edi, %eax
-	lea	table(%rip), %rdx
-	movslq	(%rdx,%rax,4), %rax
-	add	%rdx, %rax
-	jmp	*%rax
+	jump_by	table, %rax
 1:	pop	%rbx
 	ret
 2:	nop
@@ -44,10 +48,7 @@ caller:
 
 	begin_function not_known
 	push	%rbx
-	lea	table_without_end(%rip), %rdx
-	movslq	(%rdx,%rdi,4), %rax
-	add	%rdx, %rax
-	jmp	*%rax
+	jump_by	table_without_end, %rdi
 3:	pop	%rbx
 	ret
 
@@ -55,10 +56,7 @@ caller:
 	push	%rbx
 	cmp	$2, %edi
 	ja	4f
-	lea	table_of_another(%rip), %rdx
-	movslq	(%rdx,%rsi,4), %rax
-	add	%rdx, %rax
-	jmp	*%rax
+	jump_by	table_of_another, %rsi
 4:	pop	%rbx
 	ret
 
@@ -67,10 +65,7 @@ caller:
 	cmp	$2, %edi
 	test	%esi, %esi
 	ja	5f
-	lea	table_of_test(%rip), %rdx
-	movslq	(%rdx,%rdi,4), %rax
-	add	%rdx, %rax
-	jmp	*%rax
+	jump_by	table_of_test, %rdi
 5:	pop	%rbx
 	ret
 
@@ -81,10 +76,7 @@ caller:
 	mov	%edi, %ecx
 	ja	6f
 	mov	%ecx, %ecx
-	lea	table_of_copy(%rip), %rdx
-	movslq	(%rdx,%rcx,4), %rax
-	add	%rdx, %rax
-	jmp	*%rax
+	jump_by	table_of_copy, %rcx
 6:	pop	%rbx
 	ret
 
@@ -94,10 +86,7 @@ caller:
 	ja	7f
 	test	%esi, %esi
 	cmovne	%rsi, %rdi
-	lea	table_of_taken(%rip), %rdx
-	movslq	(%rdx,%rdi,4), %rax
-	add	%rdx, %rax
-	jmp	*%rax
+	jump_by	table_of_taken, %rdi
 7:	pop	%rbx
 	ret
 

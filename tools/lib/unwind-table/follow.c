@@ -50,8 +50,8 @@ struct ending {
 struct function {
 	__u64	addr;
 	__u32	parent;
-	__u32	sites;		/* the first call of it, and the last */
-	__u32	last_site;
+	__u32	sites;		/* the first call of it */
+	__u32	last_site;	/* so that two lists are joined at once */
 	__u32	run;
 	struct ending ending;	/* if it @returns */
 	bool	certain;
@@ -648,7 +648,7 @@ static int add_site(struct ut_follow *f, __u64 key, __u64 next, const struct sta
 #define MAX_UNUSED	4
 #define FIRST_USED	2
 
-/* Is that address somewhere in the file? */
+/* Is the address taken: by data of the file, or by an instruction? */
 static bool is_taken(const struct ut_follow *f, __u64 addr)
 {
 	return ut_starts_has(f->elf, UT_START_POINTER, addr) ||
@@ -1086,7 +1086,10 @@ static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 		f->found_endless = true;
 		return map_add(f->elf->endless, target, 0);
 	}
-	/* gcc puts cold parts before their functions, and no padding between them. */
+	/*
+	 * In a cold part, which gcc puts before its function: without padding between them,
+	 * the next one may begin here.
+	 */
 	if (doubtful && pc < function_nr(f, function)->addr)
 		return 0;
 	err = add_site(f, pc, next, s, function, callee, doubtful);
