@@ -479,8 +479,8 @@ static const struct {
 #undef HOSTILE
 };
 
-/* The work of @len bytes of it, or all that is allowed; @done: it was followed */
-static uint64_t work_of_code(unsigned int kind, size_t len, bool *done)
+/* The work of code that is called, or all that is allowed; @done: it was followed */
+static uint64_t work_of_bytes(const uint8_t *code, size_t len, bool *done)
 {
 	/* Calls of what comes after it */
 	static const uint8_t caller[16] = {
@@ -491,7 +491,7 @@ static uint64_t work_of_code(unsigned int kind, size_t len, bool *done)
 	struct build b;
 	uint64_t work;
 	uint8_t *image;
-	size_t i, size;
+	size_t size;
 
 	cfi_cie(&cfi);
 	cfi_fde(&cfi, BUILD_CODE, sizeof(caller));
@@ -499,16 +499,52 @@ static uint64_t work_of_code(unsigned int kind, size_t len, bool *done)
 	b = (struct build){ sizeof(caller) + len, 1, cfi.data, cfi.len };
 	image = build_elf(&b, &size);
 	memcpy(image + BUILD_CODE, caller, sizeof(caller));
-	for (i = 0; i + hostile[kind].len <= len; i += hostile[kind].len)
-		memcpy(image + BUILD_CODE + sizeof(caller) + i, hostile[kind].code, hostile[kind].len);
+	memcpy(image + BUILD_CODE + sizeof(caller), code, len);
 	if (unwind_table_from_image(image, size, &table))
-		errx(1, "%s: no table", hostile[kind].name);
+		errx(1, "no table of code that is followed");
 	work = unwind_table_stats(table)->work_code;
 	*done = work <= UNWIND_TABLE_WORK_CODE * (b.code_len + UNWIND_TABLE_PAGE_SIZE);
 	unwind_table_free(table);
 	free(image);
 	free(cfi.data);
 	return *done ? work : UNWIND_TABLE_WORK_CODE * (b.code_len + UNWIND_TABLE_PAGE_SIZE);
+}
+
+static uint64_t work_of_code(unsigned int kind, size_t len, bool *done)
+{
+	uint8_t *code = calloc(1, len);
+	uint64_t work;
+	size_t i;
+
+	for (i = 0; i + hostile[kind].len <= len; i += hostile[kind].len)
+		memcpy(code + i, hostile[kind].code, hostile[kind].len);
+	work = work_of_bytes(code, len, done);
+	free(code);
+	return work;
+}
+
+/* A function of @len bytes that begins with so many jumps by tables, behind branches */
+static uint64_t work_of_jumps(unsigned int nr, size_t len)
+{
+	static const uint8_t jump[] = {
+		0x48, 0x8d, 0x05, 0xf9, 0xff, 0xff, 0xff,	/* lea -7(%rip), %rax */
+		0x48, 0x63, 0x14, 0x90,				/* movslq (%rax,%rdx,4), %rdx */
+		0x48, 0x01, 0xc2, 0x74, 0x02, 0xff, 0xe2,	/* add %rax, %rdx; je; jmp *%rdx */
+	};
+	static const uint8_t nop[] = { 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0 };
+	uint8_t *code = malloc(len);
+	uint64_t work;
+	bool done;
+	size_t i;
+
+	memset(code, 0xc3, len);
+	for (i = 0; i < nr; i++)
+		memcpy(code + i * sizeof(jump), jump, sizeof(jump));
+	for (i *= sizeof(jump); i + sizeof(nop) < len; i += sizeof(nop))
+		memcpy(code + i, nop, sizeof(nop));
+	work = work_of_bytes(code, len, &done);
+	free(code);
+	return done ? work : 0;
 }
 
 /*
@@ -577,6 +613,8 @@ static void works_of_code(void)
 	if (unwind_table_follows()) {
 		result(follows_again(1, 60000), "code that is followed once has rules");
 		result(!follows_again(9, 60000), "code that takes more work than it may has none");
+		result(work_of_jumps(20, 60000) >= 10 * 60000,
+		       "a jump by a table counts the code to which it may lead");
 	}
 }
 
