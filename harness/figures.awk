@@ -157,8 +157,7 @@ mode == "bench" && /^an event by tables, depth 1/ {
 	figure("event", "an event, depth 1", "cold", v[3])
 }
 mode == "bench" && /^the longest walk at the event/ {
-	figure("event", "an event, longest walk by tables", "cold", v[1])
-	figure("event", "an event, longest walk by SFrame", "cold", v[4])
+	figure("event", "an event, longest walk", "cold", v[1])
 }
 mode == "bench" && /^socket, close / {
 	gsub(/  +/, "\t")

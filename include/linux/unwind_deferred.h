@@ -87,7 +87,7 @@ int unwind_deferred_cached(struct unwind_stacktrace *trace);
 int unwind_user_faultable(struct unwind_stacktrace *trace);
 
 bool unwind_context_reset(struct unwind_task_info *info);
-void unwind_deferred_look(void);
+void unwind_deferred_look(u32 *looks);
 
 int unwind_deferred_arm(void);
 void unwind_deferred_disarm(void);

@@ -15,10 +15,12 @@ extern bool sysctl_unwind_in_place;
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);
 void unwind_user_in_place(struct unwind_stacktrace *trace, unsigned int max_entries,
 			  const struct pt_regs *regs);
+bool unwind_user_is_mapped(struct mm_struct *mm, unsigned long addr);
 int unwind_user_fault_in(unsigned long addr, unsigned int len);
 int unwind_user_read(void *to, unsigned long from, unsigned int len);
 
 void arch_unwind_user_sigaction(const struct k_sigaction *ka);
+bool arch_unwind_regs_saved(const struct pt_regs *regs);
 
 /**
  * unwind_user_sigaction - Note where the handler of a signal will return to
@@ -51,6 +53,11 @@ static inline void unwind_user_in_place(struct unwind_stacktrace *trace,
 static inline bool unwind_user_has_tables(void)
 {
 	return false;
+}
+
+static inline bool arch_unwind_regs_saved(const struct pt_regs *regs)
+{
+	return true;
 }
 
 static inline void unwind_user_sigaction(const struct k_sigaction *ka) { }

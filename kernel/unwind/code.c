@@ -22,7 +22,6 @@
 #include <linux/overflow.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
-#include <linux/uaccess.h>
 #include <linux/unwind_code.h>
 
 #include <asm/unwind_user.h>
@@ -30,30 +29,14 @@
 #include "code.h"
 #include "deferred.h"
 
-/*
- * Read about a file that may be gone, its inode as well. Returns false if their memory
- * is.
- */
-static bool read_file(const struct file *file, const struct inode **inode,
-		      struct unwind_identity *id)
+/* Without a lock: a change of the inode meanwhile shows in the next comparison. */
+static void set_identity(struct unwind_identity *id, const struct inode *inode)
 {
-	bool ret = false;
-
-	pagefault_disable();
-	if (!copy_from_kernel_nofault_allowed(file, sizeof(*file)))
-		goto out;
-	__get_kernel_nofault(inode, &file->f_inode, unsigned long, out);
-	if (!copy_from_kernel_nofault_allowed(*inode, sizeof(**inode)))
-		goto out;
-	__get_kernel_nofault(&id->ino, &(*inode)->i_ino, unsigned long, out);
-	__get_kernel_nofault(&id->size, &(*inode)->i_size, loff_t, out);
-	__get_kernel_nofault(&id->mtime_sec, &(*inode)->i_mtime_sec, time64_t, out);
-	__get_kernel_nofault(&id->mtime_nsec, &(*inode)->i_mtime_nsec, u32, out);
-	__get_kernel_nofault(&id->generation, &(*inode)->i_generation, u32, out);
-	ret = true;
-out:
-	pagefault_enable();
-	return ret;
+	id->ino = data_race(inode->i_ino);
+	id->size = i_size_read(inode);
+	id->mtime_sec = data_race(inode->i_mtime_sec);
+	id->mtime_nsec = data_race(inode->i_mtime_nsec);
+	id->generation = data_race(inode->i_generation);
 }
 
 /**
@@ -62,7 +45,10 @@ out:
  * @vma:	The mapping
  *
  * Context: mmap lock held, or that of @vma; or an RCU reader, in which @vma may be
- *	    changing.
+ *	    changing. If the mapping goes meanwhile, the memory of its file can be that of
+ *	    another one, or of one that is being opened: then what is read may be about
+ *	    another inode, which is no less valid until the end of the reader. Whether
+ *	    @vma is detached is to be asked afterwards.
  * Return: false if the file is gone, which cannot be with one of the locks.
  */
 bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *vma)
@@ -71,8 +57,12 @@ bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *v
 	const struct inode *inode = NULL;
 
 	range->identity = (struct unwind_identity) { };
-	if (file && !read_file(file, &inode, &range->identity))
-		return false;
+	if (file) {
+		inode = READ_ONCE(file->f_inode);
+		if (!inode)
+			return false;
+		set_identity(&range->identity, inode);
+	}
 	range->start = READ_ONCE(vma->vm_start);
 	range->end = READ_ONCE(vma->vm_end);
 	range->key = inode ?: arch_unwind_vdso_key(vma);
@@ -89,8 +79,8 @@ bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *v
  * See what is mapped at an address without a lock: any other thread may be changing it.
  * @range->seq is set if there was no writer from the first look to the last, so that all
  * of it was true at the same time. Returns UNWIND_USER_FOUND; UNWIND_USER_NO_CODE; or
- * UNWIND_USER_CHANGING if the VMA that was found does not tell. Under RCU, which keeps
- * VMAs but not all files: those of overlayfs go at once.
+ * UNWIND_USER_CHANGING if the VMA that was found does not tell. Under RCU, which keeps the
+ * VMA, and memory of files and inodes where these are.
  */
 static enum unwind_user_status look(struct mm_struct *mm, unsigned long pc,
 				    struct unwind_range *range)
@@ -140,31 +130,48 @@ static bool is_same_code(const struct unwind_range *a, const struct unwind_range
 }
 
 /*
+ * As above, for @code->seen. In place a frame looks at its mapping once: what it sees there
+ * counts for all that is asked about it.
+ */
+static enum unwind_user_status see(struct unwind_code *code, unsigned long pc)
+{
+	enum unwind_user_status status;
+
+	if (code->in_place && unwind_range_has(&code->seen, pc) &&
+	    code->seen.seq != UNWIND_SEQ_NONE)
+		return UNWIND_USER_FOUND;
+	status = look(current->mm, pc, &code->seen);
+	if (status != UNWIND_USER_FOUND)
+		code->seen.end = code->seen.start;
+	return status;
+}
+
+/*
  * Is the code at @pc still that of a range that has it? @code gets as much of it as is. A
  * mapping that a writer may be about to change is the one that this task has been
  * executing.
  */
 static bool compare(struct unwind_code *code, struct unwind_range *range, unsigned long pc)
 {
-	struct unwind_range now;
+	const struct unwind_range *now = &code->seen;
 
 	code->start = range->start;
 	code->len = range->end - range->start;
 	if (unwind_range_is_current(range))
 		return true;
 
-	if (look(current->mm, pc, &now) != UNWIND_USER_FOUND || !is_same_code(range, &now))
+	if (see(code, pc) != UNWIND_USER_FOUND || !is_same_code(range, now))
 		return false;
-	if (now.start <= range->start && now.end >= range->end) {
-		WRITE_ONCE(range->seq, now.seq);
+	if (now->start <= range->start && now->end >= range->end) {
+		WRITE_ONCE(range->seq, now->seq);
 		return true;
 	}
 
 	/* The memory of a JIT compiler often is in several mappings. */
 	if (!range->added)
 		return false;
-	code->start = max(range->start, now.start);
-	code->len = min(range->end, now.end) - code->start;
+	code->start = max(range->start, now->start);
+	code->len = min(range->end, now->end) - code->start;
 	return true;
 }
 
@@ -210,8 +217,8 @@ static bool is_outdated(struct unwind_code *code, struct unwind_range *range)
 
 	if (range->added)
 		return false;
-	if (!range->sframe && time_after32((u32)jiffies, range->asked + HZ)) {
-		code->missing = true;
+	if (!range->sframe && time_after32((u32)jiffies, range->sframe_asked + HZ)) {
+		code->wants_look = true;
 		if (!code->in_place)
 			return true;
 	}
@@ -262,9 +269,8 @@ static void find_table(struct unwind_code *code, const struct unwind_range *rang
 /* Use an SFrame table until the walk comes to code without it. */
 static bool use_sframe(struct unwind_code *code, struct unwind_sframe *sframe)
 {
-	if (code->in_place)
-		code->sframe = sframe;
-	if (code->sframe == sframe)
+	code->has_sframe = sframe;
+	if (code->in_place || code->sframe == sframe)
 		return true;
 	unwind_sframe_put(code->sframe);
 	code->sframe = sframe;
@@ -294,7 +300,7 @@ static bool find_rules(struct unwind_code *code, const struct unwind_range *rang
 	code->mix = rule_cache_mix(gen + range->added);
 	if (!use_sframe(code, has_sframe(range) ? range->sframe : NULL))
 		return false;
-	code->fixed = !code->table && !code->sframe && !code->anon;
+	code->fixed = !code->table && !code->has_sframe && !code->anon;
 	return true;
 }
 
@@ -504,28 +510,23 @@ static enum unwind_user_status no_mapping(unsigned long pc)
 }
 
 /*
- * Most searches of SFrame tables in a walk in place. Each may look at SFRAME_MAX_ROWS rows,
- * in an NMI perhaps. What they find is cached, and the task looks for the rest.
- */
-#define UNWIND_IN_PLACE_SEARCHES	32
-
-/* How often the code of a process is looked at for walks in place, at most */
-#define UNWIND_LOOK_INTERVAL	(HZ / 10)
-
-/*
  * Learn about the code around an address by its mapping. No lock is waited for: a
  * writer may hold those of all mappings for as long as a fork takes.
  */
 static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 {
-	struct unwind_range range = { .asked = (u32)jiffies };
+	struct unwind_range range = { .sframe_asked = (u32)jiffies };
 	struct mm_struct *mm = current->mm;
+	const gfp_t gfp = unwind_gfp();
 	struct vm_area_struct *vma;
 	struct file *file = NULL;
 	unsigned int seq;
 
-	if (unlikely(!code->um))
+	code->um = unwind_mm_get(mm, gfp);
+	if (unlikely(!code->um)) {
+		unwind_no_memory(gfp);
 		return UNWIND_USER_FAULT;
+	}
 	vma = lock_vma_under_rcu(mm, pc);
 	if (!vma)
 		return no_mapping(pc);
@@ -562,8 +563,9 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 	}
 	range.plain = unwind_range_is_file(&range) && !range.file &&
 		      range.sframe == ERR_PTR(-ENOENT);
-	if (!unwind_map_insert(code->um, &range, unwind_gfp()))
+	if (!unwind_map_insert(code->um, &range, gfp))
 		return UNWIND_USER_FOUND;
+	unwind_no_memory(gfp);
 	unwind_file_put(range.file);
 	if (has_sframe(&range))
 		unwind_sframe_put(range.sframe);
@@ -589,26 +591,26 @@ static bool is_added(const struct unwind_code *code, unsigned long pc)
 static noinline enum unwind_user_status
 rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *rule)
 {
+	const struct unwind_range *range = &code->seen;
 	struct unwind_table *table;
-	struct unwind_range range;
 	enum unwind_user_status status;
 
 	code->len = 0;
-	status = look(current->mm, pc, &range);
+	status = see(code, pc);
 	/* What is no code is not worth a look by the task. */
 	if (status != UNWIND_USER_FOUND)
 		return status;
-	code->missing = true;
-	if (range.seq == UNWIND_SEQ_NONE || is_added(code, pc))
+	code->wants_look = true;
+	if (range->seq == UNWIND_SEQ_NONE || is_added(code, pc))
 		return UNWIND_USER_CHANGING;
-	code->anon = !unwind_range_is_file(&range);
+	code->anon = !unwind_range_is_file(range);
 	if (code->anon || !unwind_files_used())
 		return UNWIND_USER_NO_RULE;
-	table = unwind_file_find_table(range.key, &range.identity);
+	table = unwind_file_find_table(range->key, &range->identity);
 	if (!table)
 		return UNWIND_USER_NO_RULE;
 	unwind_table_note_use(table);
-	return unwind_table_find(table, pc + range.delta, rule);
+	return unwind_table_find(table, pc + range->delta, rule);
 }
 
 static bool has_code(const struct unwind_code *code, unsigned long pc)
@@ -642,7 +644,7 @@ static enum unwind_user_status known_rule(struct unwind_code *code, unsigned lon
 		return UNWIND_USER_FOUND;
 	if (code->table)
 		status = unwind_table_find(code->table, pc + code->delta, rule);
-	if (status == UNWIND_USER_NO_RULE && !code->sframe) {
+	if (status == UNWIND_USER_NO_RULE && !code->has_sframe) {
 		rule->word = unwind_word_fp(sizeof(u64));
 		status = UNWIND_USER_FOUND;
 	}
@@ -653,7 +655,7 @@ static enum unwind_user_status known_rule(struct unwind_code *code, unsigned lon
  * unwind_code_rule - Find the rule for an address in its table
  * @code:	What the walk knows
  * @pc:		Address
- * @missed:	It is not in the cache
+ * @not_at_hand: The window has not found it
  * @rule:	The rule; its word is 0 if it has only the long form
  * @type:	Which kind of table it is from
  *
@@ -666,15 +668,19 @@ static enum unwind_user_status known_rule(struct unwind_code *code, unsigned lon
  *	   walk.
  */
 enum unwind_user_status
-unwind_code_rule(struct unwind_code *code, unsigned long pc, bool missed,
+unwind_code_rule(struct unwind_code *code, unsigned long pc, bool not_at_hand,
 		 struct unwind_rule *rule, enum unwind_user_type *type)
 {
 	enum unwind_user_status status = UNWIND_USER_NO_RULE;
 	unsigned int tries = 0;
 
 	*type = UNWIND_USER_TYPE_FILE;
+	/* The window has just asked the map. */
+	if (code->in_place && not_at_hand && !code->len)
+		return rule_in_place(code, pc, rule);
 	/* Other threads may unmap and map what is learnt. */
-	while (!missed || !code->sframe || code->table || code->fixed || !has_code(code, pc)) {
+	while (!not_at_hand || !code->sframe || code->table || code->fixed ||
+	       !has_code(code, pc)) {
 		status = known_rule(code, pc, rule);
 		if (status != UNWIND_USER_CHANGING || tries++ == 3)
 			break;
@@ -683,19 +689,18 @@ unwind_code_rule(struct unwind_code *code, unsigned long pc, bool missed,
 		status = learn(code, pc);
 		if (status != UNWIND_USER_FOUND)
 			return status;
-		missed = false;
+		not_at_hand = false;
 	}
 	if (status == UNWIND_USER_END)
 		return UNWIND_USER_NO_RULE;
 	if (status == UNWIND_USER_NO_RULE) {
 		*type = UNWIND_USER_TYPE_SFRAME;
-		if (code->in_place && code->searches++ == UNWIND_IN_PLACE_SEARCHES) {
-			code->missing = true;
+		/* It is the program's memory: not for an NMI. The task has the rule later. */
+		if (code->in_place) {
+			code->wants_look = true;
 			return UNWIND_USER_UNKNOWN;
 		}
 		status = unwind_sframe_rule(code->sframe, pc, rule);
-		/* The task fetches the page of the table. */
-		code->missing |= status == UNWIND_USER_FAULT;
 	}
 	if (status != UNWIND_USER_FOUND || !rule->word)
 		return status;
@@ -733,7 +738,7 @@ struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp)
 		return NULL;
 	}
 	mutex_init(&um->lock);
-	um->look_after = jiffies;
+	um->looks = (u32)jiffies;
 	old = cmpxchg(&mm->unwind, NULL, um);
 	if (!old)
 		return um;
@@ -747,10 +752,7 @@ struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp)
  * @code:	What the walk knows, not initialized
  * @in_place:	See struct unwind_code; then unwind_code_end() need not be called
  *
- * Without the memory for the map the walk ends where it first needs to know about some
- * code.
- *
- * Context: Process context, may sleep; or an RCU reader in any context if @in_place.
+ * Context: Process context; or an RCU reader in any context if @in_place.
  */
 void unwind_code_begin(struct unwind_code *code, bool in_place)
 {
@@ -761,12 +763,11 @@ void unwind_code_begin(struct unwind_code *code, bool in_place)
 	code->table = NULL;
 	code->sframe = NULL;
 	code->in_place = in_place;
-	code->missing = false;
-	code->searches = 0;
-	/* As in unwind_mm_get(), which is rarely needed. */
+	code->wants_look = false;
+	code->seen.start = 0;
+	code->seen.end = 0;
+	/* As in unwind_mm_get(), which makes it where code has to be learnt. */
 	code->um = smp_load_acquire(&current->mm->unwind);
-	if (unlikely(!code->um) && !in_place)
-		code->um = unwind_mm_get(current->mm, unwind_gfp());
 }
 
 /**
@@ -777,44 +778,6 @@ void unwind_code_end(struct unwind_code *code)
 {
 	if (code->sframe)
 		unwind_sframe_put(code->sframe);
-}
-
-/**
- * unwind_code_miss - Note that a walk in place has missed code in the map
- * @code:	What the walk knows
- *
- * Context: Any.
- * Return: True if the task is to take a look; false if some task of the process did a short
- *	   while ago.
- */
-bool unwind_code_miss(struct unwind_code *code)
-{
-	struct unwind_mm *um = code->um;
-
-	if (!um)
-		return true;
-	if (time_before(jiffies, READ_ONCE(um->look_after)))
-		return false;
-	WRITE_ONCE(um->look_after, jiffies + UNWIND_LOOK_INTERVAL);
-	WRITE_ONCE(um->missing, true);
-	return true;
-}
-
-/**
- * unwind_code_is_missing - Is a walk worth while for the sake of the code map?
- * @mm:	Of current, or NULL
- *
- * Context: Process context.
- * Return: True if a walk in place has missed code since this was asked last.
- */
-bool unwind_code_is_missing(const struct mm_struct *mm)
-{
-	struct unwind_mm *um;
-
-	if (!mm)
-		return false;
-	um = READ_ONCE(mm->unwind);
-	return !um || (READ_ONCE(um->missing) && xchg(&um->missing, false));
 }
 
 /* A copy of what was added for another mm; NULL if there is no memory. */

@@ -46,12 +46,14 @@ struct file;
 /**
  * struct unwind_sframe - An SFrame table in the memory of a process
  * @sec:	The table
+ * @seq:	mm_struct::mm_lock_seq when no device was mapped there, or UNWIND_SEQ_NONE
  * @bad:	It is not worth another look
  * @ref:	One for each range that has it, one for each walk that uses it
  * @rcu:	To free it
  */
 struct unwind_sframe {
 	struct sframe_section	sec;
+	unsigned int		seq;
 	bool			bad;
 	refcount_t		ref;
 	struct rcu_head		rcu;
@@ -84,8 +86,8 @@ struct unwind_identity {
  * @identity:	Of the inode, all 0 if there is none
  * @file:	What tables for the file are attached to, with a reference; or NULL
  * @sframe:	SFrame table, with a reference; ERR_PTR(-ENOENT) if there is none; NULL if
- *		that could not be told at @asked
- * @asked:	In jiffies
+ *		that could not be told at @sframe_asked
+ * @sframe_asked: In jiffies
  * @plain:	It is the code of a file without tables, as most is if nobody makes any
  * @added:	The process has added the SFrame table, for these bytes
  * @seq:	mm_struct::mm_lock_seq when this was last compared with the mapping, or
@@ -103,7 +105,7 @@ struct unwind_range {
 	struct unwind_identity	identity;
 	struct unwind_file	*file;
 	struct unwind_sframe	*sframe;
-	u32			asked;
+	u32			sframe_asked;
 	bool			differs;
 	bool			plain;
 	bool			added;
@@ -126,8 +128,12 @@ static inline bool unwind_range_has(const struct unwind_range *range, unsigned l
 /* What a range is compared by; odd while a writer holds the mmap lock */
 static inline unsigned int unwind_mmap_seq(const struct mm_struct *mm)
 {
+#ifdef CONFIG_UNWIND_USER_CODE
 	/* Pairs with mm_lock_seqcount_end(): what is read next is not older than that. */
 	return smp_load_acquire(&mm->mm_lock_seq.sequence);
+#else
+	return UNWIND_SEQ_NONE;
+#endif
 }
 
 /* Were no mappings changed since a range was compared with one? */
@@ -180,16 +186,15 @@ struct unwind_map {
  * @lock:	To replace @map
  * @map:	NULL as long as nothing is known
  * @cache:	Rules by address, RULE_SETS of them
- * @look_after:	When a task may take another look for walks in place, in jiffies
- * @missing:	One of these has come to code that is not in the map
+ * @looks:	How often its tasks may look at the code for walks in place, see
+ *		unwind_bucket_take()
  */
 struct unwind_mm {
 	/* See above. */
 	struct mutex			lock;
 	struct unwind_map __rcu		*map;
 	struct rule_set			*cache;
-	unsigned long			look_after;
-	bool				missing;
+	u32				looks;
 };
 
 /**
@@ -204,12 +209,16 @@ struct unwind_mm {
  *		start is an address
  * @table:	The table for the file, which is there until the end of the RCU reader
  *		that has found it; or NULL
- * @sframe:	The SFrame table, or NULL if there is none, unless @fixed; with a reference
+ * @has_sframe:	There is an SFrame table, too; means nothing if @fixed
+ * @sframe:	That table with a reference, until the walk comes to code without it; NULL
+ *		if @in_place
  * @delta:	See struct unwind_range
- * @um:		Of current's mm, NULL if there was no memory for it
- * @in_place:	All of the walk is one RCU reader. It takes no references, nor locks
- * @missing:	Something was not in the map, or not present
- * @searches:	Of SFrame tables, in place
+ * @um:		Of current's mm, NULL as long as nobody has made it
+ * @in_place:	All of the walk is one RCU reader. It takes no references, nor locks. Said
+ *		by who begins the walk, and nothing changes it
+ * @wants_look:	In place: the task should look at the code, which needs what such a walk
+ *		may not do
+ * @seen:	In place: the mapping that was looked at last, @seen.end is 0 if none was
  */
 struct unwind_code {
 	unsigned long			start;
@@ -220,12 +229,13 @@ struct unwind_code {
 	u64				mix;
 	struct unwind_table_part	part;
 	const struct unwind_table	*table;
+	bool				has_sframe;
 	struct unwind_sframe		*sframe;
 	u64				delta;
 	struct unwind_mm		*um;
 	bool				in_place;
-	bool				missing;
-	u8				searches;
+	bool				wants_look;
+	struct unwind_range		seen;
 };
 
 #ifdef CONFIG_UNWIND_USER_CODE
@@ -235,16 +245,38 @@ void unwind_code_end(struct unwind_code *code);
 bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
 		      unsigned long pc);
 enum unwind_user_status
-unwind_code_rule(struct unwind_code *code, unsigned long pc, bool missed,
+unwind_code_rule(struct unwind_code *code, unsigned long pc, bool not_at_hand,
 		 struct unwind_rule *rule, enum unwind_user_type *type);
-
-bool unwind_code_miss(struct unwind_code *code);
-bool unwind_code_is_missing(const struct mm_struct *mm);
 
 struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp);
 int unwind_map_insert(struct unwind_mm *um, const struct unwind_range *range, gfp_t gfp);
 int unwind_map_remove(struct unwind_mm *um, u64 sframe_start, gfp_t gfp);
 bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *vma);
+
+#else /* !CONFIG_UNWIND_USER_CODE */
+
+/* No code has a table. */
+static inline void unwind_code_begin(struct unwind_code *code, bool in_place)
+{
+	*code = (struct unwind_code) { .len = ULONG_MAX, .fixed = true };
+}
+
+static inline void unwind_code_end(struct unwind_code *code) { }
+
+static inline bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
+				    unsigned long pc)
+{
+	return false;
+}
+
+static inline enum unwind_user_status
+unwind_code_rule(struct unwind_code *code, unsigned long pc, bool not_at_hand,
+		 struct unwind_rule *rule, enum unwind_user_type *type)
+{
+	return UNWIND_USER_NO_RULE;
+}
+
+#endif /* CONFIG_UNWIND_USER_CODE */
 
 /* Look at the map from here on, in an RCU reader that has just begun. */
 static __always_inline void unwind_code_enter(struct unwind_code *code)
@@ -288,58 +320,8 @@ unwind_code_find_plain(struct unwind_code *code, const struct unwind_range *rang
 	return true;
 }
 
-#else /* !CONFIG_UNWIND_USER_CODE */
-
-/* No code has a table. */
-static inline void unwind_code_begin(struct unwind_code *code, bool in_place)
-{
-	*code = (struct unwind_code) { .len = ULONG_MAX, .fixed = true };
-}
-
-static inline void unwind_code_end(struct unwind_code *code) { }
-
-static inline void unwind_code_enter(struct unwind_code *code) { }
-
-static inline bool unwind_code_miss(struct unwind_code *code)
-{
-	return false;
-}
-
-static inline bool unwind_code_is_missing(const struct mm_struct *mm)
-{
-	return false;
-}
-
-static inline struct unwind_range *
-unwind_code_range(const struct unwind_code *code, unsigned long pc)
-{
-	return NULL;
-}
-
-static inline bool
-unwind_code_find_plain(struct unwind_code *code, const struct unwind_range *range)
-{
-	return false;
-}
-
-static inline bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
-				    unsigned long pc)
-{
-	return false;
-}
-
-static inline enum unwind_user_status
-unwind_code_rule(struct unwind_code *code, unsigned long pc, bool missed,
-		 struct unwind_rule *rule, enum unwind_user_type *type)
-{
-	return UNWIND_USER_NO_RULE;
-}
-
-#endif /* CONFIG_UNWIND_USER_CODE */
-
 #ifdef CONFIG_UNWIND_USER_SFRAME
 
-void unwind_sframe_note_use(void);
 struct unwind_sframe *unwind_sframe_alloc(gfp_t gfp);
 struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
 					 struct file *file, unsigned long pc);

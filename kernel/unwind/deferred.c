@@ -45,7 +45,6 @@
 
 #include <asm/unwind_user.h>
 
-#include "code.h"
 #include "deferred.h"
 
 /* The task_work is to process requests; set by the first of them. */
@@ -254,7 +253,7 @@ static void unwind_kicked(struct irq_work *unused)
 
 static DEFINE_PER_CPU(struct irq_work, unwind_kick) = IRQ_WORK_INIT_HARD(unwind_kicked);
 
-static int unwind_queue(struct unwind_task_info *info)
+static int unwind_queue(struct unwind_task_info *info, task_work_func_t func)
 {
 	int ret;
 
@@ -266,7 +265,7 @@ static int unwind_queue(struct unwind_task_info *info)
 	 * A look may be queued after the last read of the thread flags, and then runs in the
 	 * next entry, which is too late for a request: its context ends before.
 	 */
-	if (cmpxchg_local(&info->work.func, NULL, unwind_deferred_task_work)) {
+	if (cmpxchg_local(&info->work.func, NULL, func)) {
 		if (in_nmi())
 			irq_work_queue(this_cpu_ptr(&unwind_kick));
 		return 0;
@@ -329,7 +328,7 @@ static int unwind_request(struct unwind_task_info *info,
 	old = unwind_context_add(info, UNWIND_PENDING | bit);
 	/* An NMI may have asked for the same work meanwhile. */
 	if (!(old & UNWIND_PENDING)) {
-		ret = unwind_queue(info);
+		ret = unwind_queue(info, unwind_deferred_task_work);
 		if (ret)
 			return ret;
 	}
@@ -444,14 +443,17 @@ EXPORT_SYMBOL_GPL(unwind_deferred_cached);
 static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
 {
 	struct unwind_cache *cache = info->cache;
+	gfp_t gfp;
 
 	if (likely(cache))
 		return cache;
 	if (unwind_context_failed(info, atomic_long_read(&info->mask)))
 		return NULL;
 
-	cache = kzalloc(struct_size(cache, entries, UNWIND_MAX_ENTRIES),
-			unwind_gfp());
+	gfp = unwind_gfp();
+	cache = kzalloc(struct_size(cache, entries, UNWIND_MAX_ENTRIES), gfp);
+	if (!cache)
+		unwind_no_memory(gfp);
 	/* Pairs with the lockless readers: complete before visible. */
 	smp_store_release(&info->cache, cache);
 
@@ -527,6 +529,7 @@ int unwind_user_faultable(struct unwind_stacktrace *trace)
 
 	return 0;
 }
+EXPORT_SYMBOL_GPL(unwind_user_faultable);
 
 /*
  * Give the trace in the cache to the tracers that have asked and have not got it yet.
@@ -606,32 +609,8 @@ void __unwind_deferred_answer(void)
 	srcu_read_unlock(&unwind_srcu, srcu_idx);
 }
 
-/* Walk for the sake of what the walk learns about the code. */
-static void unwind_look(void)
-{
-	struct unwind_stacktrace trace;
-
-	/* It is not worth a page fault in execve(), nor in a task that dies. */
-	if (pagefault_disabled() || unwind_regs_changing() || unwind_is_dying())
-		return;
-	trace.entries = kmalloc_array(UNWIND_MAX_ENTRIES, sizeof(*trace.entries),
-				      unwind_gfp());
-	if (trace.entries)
-		unwind_user(&trace, UNWIND_MAX_ENTRIES);
-	kfree(trace.entries);
-}
-
 static void unwind_deferred_task_work(struct callback_head *head)
 {
-	struct unwind_task_info *info = &current->unwind_info;
-
-	/*
-	 * A walk for a tracer learns the same. Before the work may be queued again: an
-	 * event in a look that gets no memory would ask for the next one, for ever.
-	 */
-	if (unlikely(unwind_code_is_missing(current->mm)) &&
-	    !(atomic_long_read(&info->mask) & UNWIND_PENDING))
-		unwind_look();
 	/*
 	 * May be queued again from here on. A request that finds UNWIND_PENDING
 	 * set does not do so, and is answered below.
@@ -641,22 +620,47 @@ static void unwind_deferred_task_work(struct callback_head *head)
 	__unwind_deferred_answer();
 }
 
+/* Frames of a walk for the sake of what it learns about the code */
+#define UNWIND_LOOK_ENTRIES	64
+
+static void unwind_look_task_work(struct callback_head *head)
+{
+	unsigned long entries[UNWIND_LOOK_ENTRIES];
+	struct unwind_stacktrace trace = { .entries = entries };
+
+	/* An event in this look, or after it, does not ask for the next one. */
+	arch_unwind_set_looked();
+	/*
+	 * A walk for a tracer learns the same. And a look is not worth a page fault in
+	 * execve(), nor in a task that dies.
+	 */
+	if (!(atomic_long_read(&current->unwind_info.mask) & UNWIND_PENDING) &&
+	    !pagefault_disabled() && !unwind_regs_changing() && !unwind_is_dying())
+		unwind_user(&trace, UNWIND_LOOK_ENTRIES);
+	unwind_deferred_task_work(head);
+}
+
 /**
  * unwind_deferred_look - Have the current task learn about the code on its stack
+ * @looks:	How often tasks of this process may do so; NULL if it has no code map, whose
+ *		memory may be what is lacking
  *
  * For walks in place, which found that something is not known. The task does so on its way
- * to user space, without a tracer.
+ * to user space, without a tracer: once on each way at most, or an event there would ask
+ * for one look after the other, and not more often than unwind_bucket_take() allows.
  *
  * Context: Any context, NMI included. Does not allocate.
  */
-void unwind_deferred_look(void)
+void unwind_deferred_look(u32 *looks)
 {
 	unsigned long flags;
 
-	if (current->flags & PF_EXITING)
+	if (current->flags & PF_EXITING || arch_unwind_looked() ||
+	    !unwind_bucket_take(&current->unwind_tries) ||
+	    (looks && !unwind_bucket_take(looks)))
 		return;
 	raw_local_irq_save(flags);
-	unwind_queue(&current->unwind_info);
+	unwind_queue(&current->unwind_info, unwind_look_task_work);
 	raw_local_irq_restore(flags);
 }
 
@@ -695,6 +699,7 @@ void unwind_deferred_task_init(struct task_struct *task)
 {
 	memset(&task->unwind_info, 0, sizeof(task->unwind_info));
 	task->unwind_regs = 0;
+	task->unwind_tries = (u32)jiffies;
 }
 
 /**

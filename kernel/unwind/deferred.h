@@ -1,10 +1,56 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a walk of the current task may wait for */
+/* What a walk of the current task may wait for, and how often */
 #ifndef _KERNEL_UNWIND_DEFERRED_H
 #define _KERNEL_UNWIND_DEFERRED_H
 
 #include <linux/gfp.h>
+#include <linux/jiffies.h>
 #include <linux/sched/signal.h>
+
+#include <asm/unwind_user.h>
+
+/* A bucket has so many tokens, gets one back each so many jiffies, and can owe a second's */
+#define UNWIND_BUCKET		16U
+#define UNWIND_BUCKET_FILL	((u32)HZ / 10)
+#define UNWIND_BUCKET_OWES	((UNWIND_BUCKET - 1) * UNWIND_BUCKET_FILL + HZ)
+
+/* In how many jiffies is a bucket full? More than it can be means that it has long been. */
+static inline u32 unwind_bucket_lacks(const u32 *bucket)
+{
+	u32 lacks = READ_ONCE(*bucket) - (u32)jiffies;
+
+	return lacks <= UNWIND_BUCKET_OWES ? lacks : 0;
+}
+
+static inline bool unwind_bucket_is_empty(const u32 *bucket)
+{
+	return unwind_bucket_lacks(bucket) > (UNWIND_BUCKET - 1) * UNWIND_BUCKET_FILL;
+}
+
+/**
+ * unwind_bucket_take - May this be done once more now?
+ * @bucket:	When there have not been too many, in jiffies
+ *
+ * Sixteen times in a row, then ten times a second. Nothing is locked: of two that take a
+ * token at the same time, both may get the same one.
+ *
+ * Context: Any.
+ * Return: True if so.
+ */
+static inline bool unwind_bucket_take(u32 *bucket)
+{
+	if (unwind_bucket_is_empty(bucket))
+		return false;
+	WRITE_ONCE(*bucket, (u32)jiffies + unwind_bucket_lacks(bucket) + UNWIND_BUCKET_FILL);
+	return true;
+}
+
+/* Memory was refused: if that took reclaim, milliseconds perhaps, have none for a second. */
+static inline void unwind_no_memory(gfp_t gfp)
+{
+	if (gfpflags_allow_blocking(gfp))
+		WRITE_ONCE(current->unwind_tries, (u32)jiffies + UNWIND_BUCKET_OWES);
+}
 
 /**
  * unwind_is_dying - Is the current task being killed, or does it exit?
@@ -28,14 +74,16 @@ static inline bool unwind_is_dying(void)
  *
  * By reclaim: a cgroup at its limit that is full of page cache is the normal state of
  * a container. But a trace is not worth killing anybody, nor the last memory, and a
- * task that is to go must not be held up.
+ * task that is to go must not be held up. Nor must one for which reclaim found nothing:
+ * it may come here in each system call.
  *
  * Context: Process context, may sleep.
  * Return: The flags.
  */
 static inline gfp_t unwind_gfp(void)
 {
-	if (unwind_is_dying())
+	if (unwind_is_dying() ||
+	    (unwind_bucket_is_empty(&current->unwind_tries) && !arch_unwind_looked()))
 		return GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOMEMALLOC | __GFP_NOWARN;
 	return GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN;
 }

@@ -674,15 +674,34 @@ sframe_decode_row(const struct sframe_section *sec,
 /**
  * sframe_find - Find the rule for an address
  * @sec:	The table, as sframe_open() left it
- * @ip:		Address of an instruction; for a return address, one less
- * @rule:	The rule, on success; if it has a word, nothing else may be filled in
+ * @ip:		Linear address of a byte of an instruction; for a return address, one
+ *		less, since the instruction is the call before it
+ * @rule:	The rule, on success; if it has a word, nothing else may be filled in.
+ *		Offsets are in bytes, registers are DWARF numbers. Nonsense after an
+ *		error.
+ *
+ * The format is that of the SFrame specification in the manual of GNU binutils: version
+ * 2 with its errata 1, and version 3 as of binutils 2.46
+ * (https://sourceware.org/binutils/docs-2.46/sframe-spec.html).
  *
  * Where the table is not present, the search begins anew after
  * unwind_user_fault_in(). A search reads no more than SFRAME_MAX_FAULTS pages, unless
  * they are taken away meanwhile.
  *
- * Context: Process context, the mm is that of current. May sleep.
- * Return: SFRAME_OK, or why there is no rule, see enum sframe_status.
+ * Context: Process context, the mm is that of current, without locks that a page fault
+ *	    may need. May sleep, unless page faults are disabled: then any, and what is
+ *	    not present counts as not readable.
+ * Return:
+ * * %SFRAME_OK			- found
+ * * %SFRAME_NO_ROW		- no code of the table's, or no row for it
+ * * %SFRAME_UNSUPPORTED	- the function has a property, or the rule a register,
+ *				  that the decoder does not know
+ * * %SFRAME_FAULT		- the table cannot be read; a later attempt may succeed
+ * * %SFRAME_TOO_LONG		- more than SFRAME_MAX_ROWS rows, or SFRAME_MAX_BACK
+ *				  functions before the one where the search ends
+ * * %SFRAME_BAD_FUNC		- the function or its rows make no sense; others may
+ * * %SFRAME_BAD_ORDER		- the index is not sorted: ask no more, see
+ *				  sframe_is_bad_table()
  */
 enum sframe_status sframe_find(const struct sframe_section *sec, u64 ip,
 			       struct unwind_rule *rule)

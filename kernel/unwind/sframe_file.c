@@ -20,7 +20,6 @@
 #include <linux/secretmem.h>
 #include <linux/slab.h>
 #include <linux/unwind_user.h>
-#include <linux/workqueue.h>
 
 #include <asm/unwind_user.h>
 
@@ -32,26 +31,28 @@
 /* Bytes that a table may have; offsets in it are of 32 bits. */
 #define SFRAME_MAX_LEN		BIT(32)
 
-static void use_in_place(struct work_struct *unused)
-{
-	static_branch_inc(&unwind_in_place_key);
-}
-
-static DECLARE_WORK(use_in_place_work, use_in_place);
-
-/**
- * unwind_sframe_note_use - There is a table of a file or of a process
- *
- * From the first one on, walks in place look for them.
- *
- * Context: Process context.
+/*
+ * Is it memory in which a table lies? A device can be mapped there at any time, and each
+ * word that is read from one can take as long as a thousand instructions. What is mapped
+ * after the look makes the task wait for its own device, for one rule.
  */
-void unwind_sframe_note_use(void)
+static bool is_memory(const struct sframe_section *sec, unsigned int *seen)
 {
-	static bool noted;
+	struct mm_struct *mm = current->mm;
+	unsigned int seq = unwind_mmap_seq(mm);
+	MA_STATE(mas, &mm->mm_mt, sec->start, sec->start);
+	struct vm_area_struct *vma;
 
-	if (!READ_ONCE(noted) && !xchg(&noted, true))
-		schedule_work(&use_in_place_work);
+	if (likely(READ_ONCE(*seen) == seq))
+		return true;
+	guard(rcu)();
+	mas_for_each(&mas, vma, sec->end - 1) {
+		if (READ_ONCE(vma->vm_flags) & (VM_IO | VM_PFNMAP))
+			return false;
+	}
+	if (!(seq & 1) && unwind_mmap_seq(mm) == seq)
+		WRITE_ONCE(*seen, seq);
+	return true;
 }
 
 /**
@@ -64,8 +65,10 @@ struct unwind_sframe *unwind_sframe_alloc(gfp_t gfp)
 {
 	struct unwind_sframe *sframe = kzalloc(sizeof(*sframe), gfp);
 
-	if (sframe)
+	if (sframe) {
+		sframe->seq = UNWIND_SEQ_NONE;
 		refcount_set(&sframe->ref, 1);
+	}
 	return sframe;
 }
 
@@ -198,6 +201,8 @@ struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
 	struct sframe_section sec = {
 		.text_start = range->start, .text_end = range->end,
 	};
+	unsigned int seq = UNWIND_SEQ_NONE;
+	const gfp_t gfp = unwind_gfp();
 	struct unwind_sframe *sframe;
 	enum sframe_status status;
 	const char *why;
@@ -211,6 +216,8 @@ struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
 	if (why == ERR_PTR(-EAGAIN))
 		return NULL;
 
+	if (!why && !is_memory(&sec, &seq))
+		why = "device memory";
 	if (!why) {
 		status = sframe_open(&sec);
 		if (status == SFRAME_FAULT)
@@ -223,12 +230,12 @@ struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
 	if (why)
 		return ERR_PTR(-ENOENT);
 
-	sframe = unwind_sframe_alloc(unwind_gfp());
-	if (!sframe)
+	sframe = unwind_sframe_alloc(gfp);
+	if (!sframe) {
+		unwind_no_memory(gfp);
 		return ERR_PTR(-EAGAIN);
+	}
 	sframe->sec = sec;
-	if (file)
-		unwind_sframe_note_use();
 	return sframe;
 }
 
@@ -239,7 +246,7 @@ struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
  * @rule:	The rule; it can be that of a frame pointer, if the table does not cover the
  *		address, or one that ends the walk
  *
- * Context: Process context, may sleep and take page faults; or any if these are disabled.
+ * Context: Process context, may sleep and take page faults.
  * Return: UNWIND_USER_FOUND; or UNWIND_USER_FAULT if the table cannot be read now.
  */
 enum unwind_user_status unwind_sframe_rule(struct unwind_sframe *sframe,
@@ -254,6 +261,8 @@ enum unwind_user_status unwind_sframe_rule(struct unwind_sframe *sframe,
 		return UNWIND_USER_FOUND;
 	}
 
+	if (!is_memory(&sframe->sec, &sframe->seq))
+		return UNWIND_USER_FAULT;
 	status = sframe_find(&sframe->sec, pc, rule);
 	switch (status) {
 	case SFRAME_OK:

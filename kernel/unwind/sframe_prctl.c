@@ -151,7 +151,6 @@ int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 		unwind_sframe_put(range.sframe);
 		return ret;
 	}
-	unwind_sframe_note_use();
 	trace_unwind_sframe_section(text_start, text_end, sframe_start, sec.num_fdes,
 				    sec.version, "added");
 	return 0;

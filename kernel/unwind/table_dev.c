@@ -18,7 +18,6 @@
 #include <linux/memfd.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
-#include <linux/mmap_lock.h>
 #include <linux/mutex.h>
 #include <linux/oom.h>
 #include <linux/percpu.h>
@@ -32,6 +31,7 @@
 #include <linux/string.h>
 #include <linux/sysctl.h>
 #include <linux/uaccess.h>
+#include <linux/unwind_user.h>
 #include <linux/xarray.h>
 
 #include <asm/unwind_user.h>
@@ -291,17 +291,27 @@ static int check_file(struct file *mapped, const struct unwind_table_attach *arg
 }
 
 /*
- * Which code is mapped at an address? Returns what it is known by: the image of a vDSO, or
+ * All tracers believe what is attached. So it takes rights over the whole system of who
+ * opened the device, or the right to change the file: then its code can be anything, too.
+ * Many containers share the inode below an overlay, and all processes the vDSO.
+ */
+static bool may_attach(struct file *device, struct file *mapped)
+{
+	if (file_ns_capable(device, &init_user_ns, CAP_SYS_ADMIN))
+		return true;
+	return mapped && file_user_inode(mapped) == file_inode(mapped) &&
+	       inode_owner_or_capable(file_mnt_idmap(mapped), file_inode(mapped));
+}
+
+/*
+ * Which code is mapped by a VMA? Returns what it is known by: the image of a vDSO, or
  * the inode of @file, which gets a reference that keeps it.
  */
-static const void *find_code(struct mm_struct *mm, unsigned long address, struct file **file)
+static const void *find_code(struct vm_area_struct *vma, struct file **file)
 {
-	struct vm_area_struct *vma = vma_lookup(mm, address);
 	const void *key;
 
-	mmap_assert_locked(mm);
-
-	if (!vma || !(vma->vm_flags & VM_EXEC))
+	if (!(vma->vm_flags & VM_EXEC))
 		return ERR_PTR(-EFAULT);
 	key = arch_unwind_vdso_key(vma);
 	if (key)
@@ -313,6 +323,24 @@ static const void *find_code(struct mm_struct *mm, unsigned long address, struct
 		return ERR_PTR(-ETXTBSY);
 	*file = get_file(vma->vm_file);
 	return file_inode(*file);
+}
+
+/* As mm_access(), but without waiting: a process can make its execve() take for ever. */
+static struct mm_struct *try_mm(struct task_struct *task)
+{
+	struct rw_semaphore *lock = &task->signal->exec_update_lock;
+	struct mm_struct *mm;
+
+	if (!down_read_trylock(lock))
+		return ERR_PTR(-EAGAIN);
+	mm = get_task_mm(task) ?: ERR_PTR(-ESRCH);
+	if (!IS_ERR(mm) && mm != current->mm &&
+	    !ptrace_may_access(task, PTRACE_MODE_READ_REALCREDS)) {
+		mmput_async(mm);
+		mm = ERR_PTR(-EACCES);
+	}
+	up_read(lock);
+	return mm;
 }
 
 /* The memory of a process that the caller may look into */
@@ -341,7 +369,7 @@ static struct mm_struct *attach_mm(int pidfd)
 	if (!task)
 		return ERR_PTR(-ESRCH);
 
-	mm = mm_access(task, PTRACE_MODE_READ_REALCREDS);
+	mm = try_mm(task);
 	put_task_struct(task);
 	return mm;
 }
@@ -374,12 +402,14 @@ static int attach_table(struct dev_file *df, const void *key, struct file *file,
 }
 
 /*
- * As above, in a process. Its mmap lock may be held for long; nothing else is locked while
- * it is waited for, or waited for with it locked.
+ * The code that is mapped at an address of a process, as above. Nobody waits for that
+ * process: it may hold its locks for as long as it likes, and leave the last reference to
+ * its memory here.
  */
 static const void *look_at(int pidfd, u64 address, struct file **file)
 {
-	const void *key = ERR_PTR(-EINTR);
+	const void *key = ERR_PTR(-EAGAIN);
+	struct vm_area_struct *vma;
 	struct mm_struct *mm;
 
 	/* Who opened the descriptor may not have meant to pass it on. */
@@ -388,11 +418,14 @@ static const void *look_at(int pidfd, u64 address, struct file **file)
 	mm = attach_mm(pidfd);
 	if (IS_ERR(mm))
 		return ERR_CAST(mm);
-	if (!mmap_read_lock_killable(mm)) {
-		key = find_code(mm, address, file);
-		mmap_read_unlock(mm);
+	vma = lock_vma_under_rcu(mm, address);
+	if (vma) {
+		key = find_code(vma, file);
+		vma_end_read(vma);
+	} else if (!unwind_user_is_mapped(mm, address)) {
+		key = ERR_PTR(-EFAULT);
 	}
-	mmput(mm);
+	mmput_async(mm);
 	return key;
 }
 
@@ -406,8 +439,7 @@ static int check_attach(const struct unwind_table_attach *arg)
 	return arg->file ? -EINVAL : 0;
 }
 
-static long dev_attach(struct dev_file *df, const void __user *argp,
-		       size_t size)
+static long dev_attach(struct file *device, const void __user *argp, size_t size)
 {
 	struct file *file __free(fput) = NULL;
 	struct unwind_table_attach arg;
@@ -421,11 +453,13 @@ static long dev_attach(struct dev_file *df, const void __user *argp,
 	key = look_at(arg.pidfd, arg.address, &file);
 	if (IS_ERR(key))
 		return PTR_ERR(key);
+	if (!may_attach(device, file))
+		return -EPERM;
 
 	attach = kzalloc(sizeof(*attach), TABLE_GFP);
 	if (!attach)
 		return -ENOMEM;
-	ret = attach_table(df, key, file, &arg, attach);
+	ret = attach_table(device->private_data, key, file, &arg, attach);
 	if (ret)
 		kfree(attach);
 	return ret;
@@ -495,7 +529,7 @@ static long table_command(struct file *file, unsigned int cmd, unsigned long arg
 	case _IOC_NR(UNWIND_TABLE_ATTACH):
 		if (size < UNWIND_TABLE_ATTACH_SIZE_VER0)
 			return -EINVAL;
-		return dev_attach(df, argp, size);
+		return dev_attach(file, argp, size);
 	case _IOC_NR(UNWIND_TABLE_QUERY):
 		if (size < UNWIND_TABLE_QUERY_SIZE_VER0)
 			return -EINVAL;

@@ -347,7 +347,7 @@ void unwind_files_open(void)
 	/* No file is made before inodes that go are noticed. */
 	if (!nr_open++) {
 		static_branch_enable(&unwind_files_key);
-		static_branch_inc(&unwind_in_place_key);
+		static_branch_enable(&unwind_in_place_key);
 	}
 }
 
@@ -369,7 +369,7 @@ void unwind_files_close(void)
 
 	if (--nr_open)
 		return;
-	static_branch_dec(&unwind_in_place_key);
+	static_branch_disable(&unwind_in_place_key);
 	for (bucket = 0; bucket < HASH_SIZE(files); bucket++) {
 		scoped_guard(spinlock, &files_lock) {
 			hlist_for_each_entry_safe(file, next, &files[bucket], hash)

@@ -118,9 +118,16 @@ unwind_user_stack(const struct unwind_user_state *state, unsigned long addr,
 	return mask_user_address((const void __user *)addr);
 }
 
-static bool unwind_user_is_mapped(unsigned long addr)
+/**
+ * unwind_user_is_mapped - Is something mapped at an address?
+ * @mm:		Of current, or with a reference to its users
+ * @addr:	Address
+ *
+ * Context: Any, NMI included.
+ */
+bool unwind_user_is_mapped(struct mm_struct *mm, unsigned long addr)
 {
-	MA_STATE(mas, &current->mm->mm_mt, addr, addr);
+	MA_STATE(mas, &mm->mm_mt, addr, addr);
 
 	guard(rcu)();
 	return mas_walk(&mas);
@@ -143,7 +150,7 @@ static int unwind_user_kernel_supplies(unsigned long addr)
 		return -EAGAIN;
 	vma = lock_vma_under_rcu(current->mm, addr);
 	if (!vma)
-		return unwind_user_is_mapped(addr) ? -EAGAIN : -EFAULT;
+		return unwind_user_is_mapped(current->mm, addr) ? -EAGAIN : -EFAULT;
 	if (vma->vm_flags & (VM_UFFD_MISSING | VM_UFFD_MINOR) ||
 	    (vma->vm_file &&
 	     file_inode(vma->vm_file)->i_sb->s_magic == FUSE_SUPER_MAGIC))
@@ -172,7 +179,7 @@ int unwind_user_fault_in(unsigned long addr, unsigned int len)
 	int err;
 
 	if (pagefault_disabled())
-		return unwind_user_is_mapped(addr) ? -EAGAIN : -EFAULT;
+		return unwind_user_is_mapped(current->mm, addr) ? -EAGAIN : -EFAULT;
 	for (;;) {
 		err = unwind_user_kernel_supplies(addr);
 		if (err)
@@ -556,7 +563,7 @@ unwind_user_at_hand(const struct unwind_code *code, unsigned long pc, u64 *word)
 
 	val = part->words[unwind_table_part_rule(part, pc - part->start)];
 	if (unlikely(UNWIND_TABLE_WORD_IS_LONG(val))) {
-		if (val != UNWIND_TABLE_WORD_NOT_COVERED || code->sframe)
+		if (val != UNWIND_TABLE_WORD_NOT_COVERED || code->has_sframe)
 			return false;
 		val = unwind_word_fp(sizeof(u64));
 	}
@@ -689,7 +696,8 @@ unwind_user_run(struct unwind_user_state *state, unsigned long *entries,
 	unsigned int nr = 0;
 
 	rule.word = 0;
-	if (state->topmost || state->status == UNWIND_USER_NO_RULE) {
+	/* In place, what the map does not know about the code is not at hand later, either. */
+	if (state->topmost || state->status == UNWIND_USER_NO_RULE || !state->code->len) {
 		state->status = unwind_user_look_up(state, &rule, &type);
 		if (state->status != UNWIND_USER_FOUND)
 			return 0;
@@ -894,8 +902,7 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 		return ret;
 
 	state.code = &code;
-	/* There are no tables for 32-bit code, of which nothing has to be learnt. */
-	unwind_code_begin(&code, state.word_size != sizeof(u64));
+	unwind_code_begin(&code, state.in_place);
 	unwind_user_walk(&state, trace, max_entries);
 	unwind_code_end(&code);
 
@@ -908,7 +915,7 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	return 0;
 }
 
-/* On as long as there are tables, of which walks in place may make use */
+/* On as long as somebody supplies tables, of which walks in place may make use */
 DEFINE_STATIC_KEY_FALSE(unwind_in_place_key);
 
 /* kernel.unwind_in_place */
@@ -944,10 +951,10 @@ void unwind_user_in_place(struct unwind_stacktrace *trace, unsigned int max_entr
 	state.in_place = true;
 	if (!unwind_user_start(&state)) {
 		state.code = &code;
-		unwind_code_begin(&code, true);
+		unwind_code_begin(&code, state.in_place);
 		unwind_user_walk(&state, trace, max_entries);
-		if (code.missing && unwind_code_miss(&code))
-			unwind_deferred_look();
+		if (code.wants_look)
+			unwind_deferred_look(code.um ? &code.um->looks : NULL);
 	}
 	pagefault_enable();
 }

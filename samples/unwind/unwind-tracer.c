@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A tracer that prints user space stacks: of each call of the kernel function
- * "symbol" by the process "pid". What it relies on is described in
- * Documentation/core-api/deferred-unwinding.rst.
+ * "symbol" by the process "pid". Those are taken later. A program that reads the
+ * file "unwind_tracer" in debugfs gets its own stack, which is taken at once.
+ * What both rely on is described in Documentation/core-api/deferred-unwinding.rst.
  *
  *	modprobe unwind-tracer symbol=do_sys_openat2 pid=1234
+ *	cat /sys/kernel/debug/unwind_tracer
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/debugfs.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/sched.h>
+#include <linux/seq_file.h>
 #include <linux/unwind_deferred.h>
 
 static char symbol[KSYM_NAME_LEN] = "do_sys_openat2";
@@ -76,6 +80,29 @@ static struct kprobe tracer_kprobe = {
 	.pre_handler	= tracer_hit,
 };
 
+/*
+ * The reader is in a system call of its own, and holds no lock that a page fault
+ * could need: nothing has to be deferred. Requests of the same system call are
+ * answered with the same trace.
+ */
+static int tracer_own_show(struct seq_file *m, void *unused)
+{
+	struct unwind_stacktrace trace;
+	unsigned int i;
+	int ret;
+
+	ret = unwind_user_faultable(&trace);
+	if (ret)
+		return ret;
+	for (i = 0; i < trace.nr; i++)
+		seq_printf(m, "%lx\n", trace.entries[i]);
+
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(tracer_own);
+
+static struct dentry *tracer_file;
+
 static int __init tracer_init(void)
 {
 	int ret;
@@ -93,6 +120,9 @@ static int __init tracer_init(void)
 	if (ret)
 		goto disarm;
 
+	tracer_file = debugfs_create_file("unwind_tracer", 0400, NULL, NULL,
+					  &tracer_own_fops);
+
 	return 0;
 
 disarm:
@@ -106,6 +136,7 @@ module_init(tracer_init);
 
 static void __exit tracer_exit(void)
 {
+	debugfs_remove(tracer_file);
 	unregister_kprobe(&tracer_kprobe);
 	unwind_deferred_disarm();
 	/* The callback does not run any more when this returns. */
@@ -113,5 +144,5 @@ static void __exit tracer_exit(void)
 }
 module_exit(tracer_exit);
 
-MODULE_DESCRIPTION("Sample tracer with deferred user space stacks");
+MODULE_DESCRIPTION("Sample tracer with user space stacks, deferred and at once");
 MODULE_LICENSE("GPL");

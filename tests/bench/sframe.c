@@ -21,14 +21,12 @@
  * frames, and below 100 when the libraries are walked for the first time, and after a
  * change of mappings; and beside other files, 0 if there are no tables for files.
  *
- * sframe worst prints what the longest walks at the event take:
+ * sframe worst prints what the longest walk at the event takes, with the system call:
  *
- *	worst TABLES SFRAME
+ *	worst TABLES
  *
- * with the system call. TABLES is for as many frames as a sample has, each in a file that is
- * mapped elsewhere than the kernel knows, with as many rows in each block and as long a rule
- * as there may be; SFRAME is for as many searches as one walk may make, each of as many rows
- * as one may look at.
+ * It has as many frames as a sample has, each in a file that is mapped elsewhere than the
+ * kernel knows, with as many rows in each block and as long a rule as there may be.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -68,10 +66,8 @@
 #define DEPTH		100
 #define ROUNDS		25
 
-/* Of the longest walks: frames of a sample, searches of SFrame tables, rows of a search */
+/* Frames of the longest walk, as many as a sample has */
 #define WORST_FRAMES	127
-#define WORST_SEARCHES	32
-#define WORST_ROWS	2048
 
 /* Where the libraries are: the same each time, since caches go by addresses. */
 #define LIBRARIES	0x100000000000UL
@@ -211,9 +207,6 @@ static void make_shape(struct shape *shape, unsigned int pushes)
 					   16 + 8 * i, fp);
 		add_row(shape, i + 1, 16 + 8 * i, i >= saved, fp);
 	}
-	/* A search passes all rows up to the one that it is for. */
-	for (i = 2 * pushes + 1; worst && i < WORST_ROWS; i++)
-		sframe_build_saved(&build, pushes, SFRAME_BUILD_SP, 8 + 8 * pushes, fp);
 
 	shape->body = to - shape->code;
 	memcpy(to, "\x48\x83\xc3\x10\xff\x63\xf0", 7);
@@ -783,7 +776,7 @@ static void measure_libraries(void)
 		attach_table();
 
 	make_chain(DEPTH, 0);
-	/* The task looks at the new code once, ten times a second at most. */
+	/* The task looks at the new code once, and then for what is new ten times a second. */
 	if (in_place)
 		usleep(200000);
 	first = sample(DEPTH);
@@ -816,9 +809,9 @@ static void end_file(void)
 
 /*
  * Each frame but those of the program is in a mapping that the kernel knows, a bit further
- * on, to be another one: it looks at the mapping and compares, in vain, looks again, and
- * finds the table by the file. After a walk the task may look, once in a while, which is in
- * few rounds.
+ * on, to be another one: it looks at the mapping, compares in vain, and finds the table by
+ * the file. After a walk the task may look, sixteen times in a row and then once in a while,
+ * which is in fewer than half of the rounds that count.
  */
 static u64 worst_by_tables(void)
 {
@@ -847,39 +840,6 @@ static u64 worst_by_tables(void)
 	return median(costs);
 }
 
-/*
- * Each search of a function's rows, of which there are as many as one may look at, passes
- * all of them. One search more would be too many, so the walk ends there.
- */
-static u64 worst_by_sframe(void)
-{
-	u64 costs[ROUNDS], page;
-	int round;
-
-	version = 3;
-	functions = 10;
-	libraries = 1;
-	make_file();
-	map_libraries();
-	for (page = 0; page < file_len; page += PAGE)
-		*(volatile const u8 *)(library_at(0) + page);
-	/* The task looks at the code after the first walk, and finds the table. */
-	make_chain(DEPTH, 0);
-	usleep(200000);
-	run_chain(chain, chain_start);
-	ring->data_tail = ring->data_head;
-	for (round = 0; round < ROUNDS; round++) {
-		flush_rules();
-		make_chain(DEPTH, round * DEPTH);
-		run_chain(chain, chain_start);
-		check_record(DEPTH, 1 + WORST_SEARCHES + 1);
-		costs[round] = cost;
-	}
-	unmap_libraries();
-	end_file();
-	return median(costs);
-}
-
 int main(int argc, char **argv)
 {
 	static const unsigned long numbers[] = { 10, 1000, 1000000 };
@@ -897,8 +857,7 @@ int main(int argc, char **argv)
 		tables = open("/dev/unwind_tables", O_RDWR);
 		if (tables < 0)
 			err(1, "/dev/unwind_tables");
-		printf("worst %llu", (unsigned long long)worst_by_tables());
-		printf(" %llu\n", (unsigned long long)worst_by_sframe());
+		printf("worst %llu\n", (unsigned long long)worst_by_tables());
 		return 0;
 	}
 	for (argv++; --argc; argv++) {

@@ -17,8 +17,10 @@
 #include <linux/uprobes.h>
 
 #include <asm/desc.h>
+#include <asm/sections.h>
 #include <asm/segment.h>
 #include <asm/sigframe.h>
+#include <asm/stacktrace.h>
 #include <asm/unistd.h>
 #include <asm/unwind_user.h>
 #include <asm/vdso.h>
@@ -203,6 +205,34 @@ bool arch_unwind_user_init(struct unwind_user_state *state,
 
 	init_sigreturn(state);
 	return true;
+}
+
+/**
+ * arch_unwind_regs_saved - Has the task saved its user registers in this entry?
+ * @regs:	Registers at an event in the kernel; NULL: the caller asks for itself
+ *
+ * In the first instructions of an entry task_pt_regs() are those of an earlier one, in the
+ * last ones they are being restored. The stack tells: it is the task's, below its
+ * registers, or the one for interrupts, to which the kernel switches afterwards. Nothing is
+ * known on the stacks of entries (where sync_regs() and thunks run, too) and of exceptions
+ * such as NMI: what they have interrupted may be the entry code.
+ *
+ * Context: Any, NMI included.
+ * Return: False if task_pt_regs() of the current task may be those of another entry.
+ */
+bool arch_unwind_regs_saved(const struct pt_regs *regs)
+{
+	unsigned long sp = regs ? regs->sp : current_stack_pointer;
+	struct stack_info info;
+
+	/* Where the stack pointer may be the user's, it can be any value. */
+	if (regs && regs->ip >= (unsigned long)__entry_text_start &&
+	    regs->ip < (unsigned long)__entry_text_end)
+		return false;
+	if (!get_stack_info_noinstr((unsigned long *)sp, current, &info))
+		return false;
+	return info.type == STACK_TYPE_IRQ ||
+	       (info.type == STACK_TYPE_TASK && sp <= (unsigned long)task_pt_regs(current));
 }
 
 #ifdef CONFIG_UPROBES

@@ -255,13 +255,36 @@ static void nmi_after_publication_sees_the_cookie(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mask_of(&nmi->info), UNWIND_PENDING | WORK_A | WORK_B);
 }
 
+/* A token in the time that one takes to come back is one more, whatever jiffies are. */
+static void bucket_has_sixteen_tokens(struct kunit *test)
+{
+	static const u32 ago[] = { 0, 1, UNWIND_BUCKET_FILL, S32_MAX, 1U << 31, U32_MAX / 2 + HZ };
+	u32 bucket, i, j, taken;
+
+	for (i = 0; i < ARRAY_SIZE(ago); i++) {
+		bucket = (u32)jiffies - ago[i];
+		for (taken = 0; unwind_bucket_take(&bucket); taken++)
+			;
+		/* One may have come back meanwhile. */
+		KUNIT_EXPECT_GE(test, taken, UNWIND_BUCKET);
+		KUNIT_EXPECT_LE(test, taken, UNWIND_BUCKET + 1);
+		for (j = 1; j < 4; j++) {
+			bucket -= j * UNWIND_BUCKET_FILL;
+			for (taken = 0; unwind_bucket_take(&bucket); taken++)
+				;
+			KUNIT_EXPECT_GE(test, taken, j);
+			KUNIT_EXPECT_LE(test, taken, j + 1);
+		}
+	}
+}
+
 static void cache_fits_a_page(struct kunit *test)
 {
 	struct unwind_cache *cache;
 
 	KUNIT_EXPECT_EQ(test, UNWIND_MAX_ENTRIES, 510);
 	KUNIT_EXPECT_LE(test, struct_size(cache, entries, UNWIND_MAX_ENTRIES), 4096);
-	KUNIT_EXPECT_LE(test, sizeof(struct unwind_task_info),
+	KUNIT_EXPECT_EQ(test, sizeof(struct unwind_task_info),
 			IS_ENABLED(CONFIG_DEBUG_ENTRY) ? 64 : 48);
 	KUNIT_EXPECT_EQ(test, UNWIND_MAX_WORKS, 62);
 }
@@ -276,6 +299,7 @@ static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(context_that_had_no_memory_gets_no_cache),
 	KUNIT_CASE(nmi_before_publication_agrees_on_the_cookie),
 	KUNIT_CASE(nmi_after_publication_sees_the_cookie),
+	KUNIT_CASE(bucket_has_sixteen_tokens),
 	KUNIT_CASE(cache_fits_a_page),
 	{}
 };

@@ -10,6 +10,7 @@ struct pt_regs;
 
 #include <linux/mm_types.h>
 #include <linux/nmi.h>
+#include <linux/thread_info.h>
 
 #include <asm/ptrace.h>
 #include <asm/vdso.h>
@@ -28,6 +29,18 @@ struct pt_regs;
 static inline bool arch_unwind_in_nmi(void)
 {
 	return nmi_is_running();
+}
+
+/* Has the current task looked at its code on this way to user mode? */
+static inline bool arch_unwind_looked(void)
+{
+	return current_thread_info()->status & TS_UNWIND_LOOKED;
+}
+
+/* Until the task is in user mode, see arch_exit_to_user_mode_prepare() */
+static inline void arch_unwind_set_looked(void)
+{
+	current_thread_info()->status |= TS_UNWIND_LOOKED;
 }
 
 /* A general purpose register by its number in DWARF, which is less than 16. */

@@ -256,11 +256,14 @@ TEST_F(in_place, files_that_take_turns_while_another_thread_maps)
 /* ------------------------------------------------------------------------ */
 /* Contexts								      */
 
-TEST_F(in_place, nmi_has_exact_frames)
+/*
+ * The event tells of the handler of the NMI, not of what the NMI has hit: that may have been
+ * the entry code, in which the user registers are those of an earlier entry.
+ */
+TEST_F(in_place, event_in_the_handler_of_an_nmi_has_no_user_part)
 {
 	struct session session;
 	struct stack s = { };
-	struct up_rec *sample;
 
 	if (must_skip(_metadata, need_module() ?: need_tracepoint("nmi", "nmi_handler")))
 		return;
@@ -269,8 +272,8 @@ TEST_F(in_place, nmi_has_exact_frames)
 	/* An NMI without requests, at a system call of the stack */
 	ASSERT_EQ(0, mod_cmd(session.fd, "probe 0 kprobe:__x64_sys_getppid %d 0 nmi 0 1",
 			     my_tid()));
-	sample = plain_sample(self, SYS_getppid, &s);
-	EXPECT_TRUE(has_plain(self, sample));
+	EXPECT_EQ(NULL, plain_sample(self, SYS_getppid, &s));
+	EXPECT_LE(1, up_count(&self->ring, PERF_RECORD_SAMPLE));
 	session_end(&session);
 }
 
@@ -358,8 +361,6 @@ TEST_F(in_place, nmi_is_answered_on_the_way_out_beside_a_queued_look)
 		s.regs[RDI] = session.fd;
 		s.regs[RSI] = (u64)command;
 		s.regs[RDX] = strlen(command);
-		/* There are ten looks a second at most. */
-		usleep(150000);
 		table_enter(&on);
 		table_enter(&s);
 		ASSERT_EQ(0, up_disable(&self->ring));
@@ -426,6 +427,217 @@ TEST_F(in_place, look_that_gets_no_memory_is_not_repeated_on_the_same_way_out)
 	let_allocations_fail(false);
 	ASSERT_TRUE(WIFEXITED(status));
 	EXPECT_EQ(1, WEXITSTATUS(status));
+}
+
+/* An event that counts how often this task calls a function, -1 if it cannot be */
+static int counter_of(const char *symbol)
+{
+	struct perf_event_attr attr;
+
+	up_attr_init(&attr, pmu_type("kprobe"), 0, 0);
+	attr.sample_period = 0;
+	attr.kprobe_func = (unsigned long)symbol;
+	return syscall(__NR_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static double seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+/* Has the task looked at least @min times since @start, and not more often than it may? */
+static bool looks_are_right(int counter, double start, unsigned int min)
+{
+	uint64_t looks = 0;
+	double allowed;
+
+	ioctl(counter, PERF_EVENT_IOC_DISABLE, 0);
+	if (read(counter, &looks, sizeof(looks)) != sizeof(looks))
+		return false;
+	allowed = 16 + 1 + (seconds() - start) * 10;
+	fprintf(stderr, "# %llu looks, %.0f are allowed\n", (unsigned long long)looks, allowed);
+	return looks >= min && looks <= allowed;
+}
+
+/* Each event finds code that is not known. The first sixteen looks come at once. */
+TEST_F(in_place, looks_are_limited)
+{
+	double start = seconds();
+	unsigned int i;
+	int counter;
+
+	counter = counter_of("unwind_look_task_work");
+	ASSERT_LE(0, counter);
+	ASSERT_TRUE(open_getppid(self));
+	ASSERT_EQ(0, ioctl(counter, PERF_EVENT_IOC_ENABLE, 0));
+	for (i = 0; i < 200; i++) {
+		void *mem = mmap(NULL, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC,
+				 MAP_PRIVATE | MAP_POPULATE, self->file.fd, 0);
+		struct stack s = { };
+
+		ASSERT_NE(MAP_FAILED, mem);
+		ASSERT_TRUE(plain_stack(&s, mem));
+		s.regs[RAX] = SYS_getppid;
+		up_enable(&self->ring);
+		table_enter(&s);
+		up_disable(&self->ring);
+		up_drain(&self->ring);
+		stack_end(&s);
+	}
+	EXPECT_TRUE(looks_are_right(counter, start, 16));
+	close(counter);
+}
+
+#define FULL_DIR	"/sys/fs/cgroup/unwind_look"
+#define FULL_LIMIT	(8UL << 20)
+#define FULL_EVENTS	5000
+
+/* Take all memory that the cgroup allows. */
+static int fill_cgroup(void)
+{
+	static char buf[PAGE] = { 1 };
+	int ends[2], i;
+
+	if (write_file("/proc/self/oom_score_adj", "-1000") ||
+	    write_file(FULL_DIR "/cgroup.procs", "0"))
+		return -1;
+	for (i = 0; i < 500 && !pipe2(ends, O_NONBLOCK); i++) {
+		fcntl(ends[0], F_SETPIPE_SZ, 16 * PAGE);
+		while (write(ends[1], buf, sizeof(buf)) > 0)
+			;
+		if (errno == ENOMEM)
+			return 0;
+	}
+	return i < 500 && errno == ENOMEM ? 0 : -1;
+}
+
+/* An event in each system call, and one after each run of task work, in a full cgroup */
+static int events_without_memory(struct _test_data_in_place *self)
+{
+	struct perf_event_attr attr;
+	struct stack s = { };
+	struct up_ring way_out;
+	int counter, i;
+	double start;
+
+	up_attr_init(&attr, pmu_type("kprobe"), 1, 0);
+	attr.exclude_callchain_kernel = 1;
+	attr.kprobe_func = (unsigned long)"task_work_run";
+	counter = counter_of("unwind_look_task_work");
+	if (counter < 0 || up_open_pages(&way_out, &attr, 0, -1, -1, 4) ||
+	    !open_getppid(self) || !plain_stack(&s, self->file.mem))
+		return 1;
+	s.regs[RAX] = SYS_getppid;
+	if (fill_cgroup())
+		return 2;
+	start = seconds();
+	ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);
+	up_enable(&way_out);
+	up_enable(&self->ring);
+	for (i = 0; i < FULL_EVENTS; i++)
+		table_enter(&s);
+	up_disable(&self->ring);
+	up_disable(&way_out);
+	return looks_are_right(counter, start, 1) ? 0 : 3;
+}
+
+/*
+ * A look that gets no memory leaves the code unknown. It is not repeated on the same way
+ * out, though an event there misses the code as well; nor in each system call.
+ */
+TEST_F(in_place, looks_without_memory_are_limited)
+{
+	int status;
+	pid_t pid;
+
+	if (must_skip(_metadata, need_file("/sys/fs/cgroup/cgroup.controllers")))
+		return;
+	write_file("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+	mkdir(FULL_DIR, 0755);
+	if (must_skip(_metadata, need_file(FULL_DIR "/memory.max")))
+		return;
+	ASSERT_EQ(0, up_write_number(FULL_DIR "/memory.max", FULL_LIMIT));
+	pid = fork();
+	if (!pid)
+		_exit(events_without_memory(self));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	rmdir(FULL_DIR);
+	ASSERT_TRUE(WIFEXITED(status));
+	EXPECT_EQ(0, WEXITSTATUS(status));
+}
+
+/* ------------------------------------------------------------------------ */
+/* SFrame tables of the program						      */
+
+/* The sample of a system call below @code */
+static struct up_rec *code_sample(struct _test_data_in_place *self, const struct code *code)
+{
+	up_forget(&self->ring);
+	up_enable(&self->ring);
+	call_code(SYS_getppid, (void *)code->top);
+	up_disable(&self->ring);
+	up_drain(&self->ring);
+	return up_nth(&self->ring, PERF_RECORD_SAMPLE, 0);
+}
+
+static bool begins_with(const struct up_rec *sample, const struct code *code)
+{
+	return sample && sample->has_user && sample->nr_user >= code->nr_ips &&
+	       up_frames_equal(sample->user, code->nr_ips, code->ips, code->nr_ips);
+}
+
+/*
+ * At the event the memory of the program is left alone, even where all of it is present: the
+ * stack is cut until the task has looked, and then does not need that memory any more.
+ */
+TEST_F(in_place, table_of_the_program_is_not_read_at_the_event)
+{
+	const struct up_rec *sample;
+	struct area area;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_TRUE(area_make(&area, 3, true, false));
+	ASSERT_EQ(0, area_add(&area));
+	ASSERT_TRUE(open_getppid(self));
+	sample = code_sample(self, &area.code);
+	ASSERT_NE(NULL, sample);
+	EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user, area.code.ips, 1));
+	EXPECT_TRUE(begins_with(code_sample(self, &area.code), &area.code));
+	memset((void *)area.table, 0, area.table_end - area.table);
+	EXPECT_TRUE(begins_with(code_sample(self, &area.code), &area.code));
+	remove_table(area.table);
+	munmap(area.mem, AREA_SIZE);
+}
+
+/* Nobody can switch walks by tables on for the whole system by a table of his own. */
+TEST_F(in_place, table_of_the_program_does_not_switch_walks_by_tables_on)
+{
+	const struct up_rec *sample;
+	struct area area;
+	unsigned int i;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	close(self->fd);
+	ASSERT_TRUE(area_make(&area, 3, true, false));
+	ASSERT_EQ(0, area_add(&area));
+	ASSERT_TRUE(is_exact(&area.code));
+	ASSERT_TRUE(open_getppid(self));
+	sample = code_sample(self, &area.code);
+	ASSERT_NE(NULL, sample);
+	ASSERT_LE(1, sample->nr_user);
+	EXPECT_EQ(area.code.ips[0], sample->user[0]);
+	for (i = 1; i < sample->nr_user; i++)
+		EXPECT_TRUE(sample->user[i] < area.code.addr ||
+			    sample->user[i] >= area.code.end);
+	remove_table(area.table);
+	munmap(area.mem, AREA_SIZE);
+	self->fd = dev_open();
+	EXPECT_LE(0, self->fd);
 }
 
 /* ------------------------------------------------------------------------ */

@@ -7,6 +7,7 @@
 #include "unwind_harness.h"
 
 #define MODULE		"unwind-tracer"
+#define OWN_STACK	"/sys/kernel/debug/unwind_tracer"
 #define CALLS		3
 
 /* It lies beside the test, or where modprobe finds it. */
@@ -170,6 +171,34 @@ TEST_F(sample, module_prints_the_stack_again_for_a_call_that_comes_after_it)
 		again++;
 	}
 	EXPECT_LE(1, again);
+}
+
+/*
+ * Both ways in one system call: the reader gets its stack at once, and what was
+ * requested before that is answered with the same one.
+ */
+TEST_F(sample, reader_of_the_file_gets_its_own_stack_at_once)
+{
+	char cookie[32], got[256], want[256];
+	int fd;
+
+	if (!traced(_metadata, self->kmsg, "__x64_sys_read"))
+		return;
+	fd = open(OWN_STACK, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	memset(got, 0, sizeof(got));
+	EXPECT_LT(0, chain_syscall(SYS_read, fd, (long)got, sizeof(got) - 1, 0, 0, 0));
+	close(fd);
+	untraced(_metadata);
+
+	snprintf(want, sizeof(want), "%lx\n%lx\n%lx\n%lx\n",
+		 (long)chain_ip_syscall, (long)chain_ip_middle, (long)chain_ip_outer,
+		 (long)chain_ip_base);
+	EXPECT_STREQ(want, got);
+	expect_call(_metadata, self->kmsg, cookie);
+	expect_stack(_metadata, self->kmsg, cookie);
+	EXPECT_EQ(NULL, next_line(self->kmsg));
+	EXPECT_EQ(-1, access(OWN_STACK, F_OK));
 }
 
 TEST_HARNESS_MAIN

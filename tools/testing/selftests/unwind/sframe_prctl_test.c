@@ -129,6 +129,23 @@ TEST_F(errors, device_memory_gives_eacces)
 	EXPECT_TRUE(is_exact(&a->code));
 }
 
+/* Nor is one that takes the place of some of the table's memory afterwards. */
+TEST_F(errors, device_memory_is_not_read_for_a_rule)
+{
+	struct area *a = &self->area;
+	void *to = (void *)(a->table + PAGE);
+	size_t size;
+	void *vvar = (void *)find_vvar(&size);
+
+	if (!vvar || size > TABLE_SIZE)
+		SKIP(return, "needs a vDSO with data");
+	ASSERT_EQ(0, add_table(a->table, a->table_end, a->text, a->text_end));
+	ASSERT_EQ(to, mremap(vvar, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to));
+	EXPECT_TRUE(is_cut(&a->code));
+	ASSERT_TRUE(map_over(a->table + PAGE, size, PROT_READ));
+	EXPECT_TRUE(is_exact(&a->code));
+}
+
 TEST_F(errors, code_of_several_executable_mappings_is_accepted)
 {
 	struct area *a = &self->area;
