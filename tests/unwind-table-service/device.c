@@ -4,7 +4,8 @@
  * LD_PRELOAD, where the kernel has none: answers as linux/unwind_table.h says it,
  * but nobody unwinds by it. What fdinfo would have is in $UNWIND_TABLES_STATE.PID. As long
  * as there is a file $UNWIND_TABLES_STATE.full, there is no room. Files of some sizes have the
- * parser in their hands.
+ * parser in their hands. As often as $UNWIND_TABLES_STATE.locked has bytes, the memory of whoever
+ * is asked about is locked.
  *
  * If there is a file $UNWIND_TABLES_STATE.PID.forget, it forgets all files, as the kernel
  * does for want of memory. With UNWIND_TABLES_HIDE=ctime, files have no time of change of their own,
@@ -23,10 +24,12 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <linux/capability.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/unwind_table.h>
 
 #include "unwind-table.h"
@@ -37,6 +40,8 @@
 static struct state {
 	pid_t owner;
 	ino_t ino;
+	/* Whoever opened it had CAP_SYS_ADMIN. */
+	bool admin;
 	unsigned int makes;
 	unsigned int attaches;
 	struct {
@@ -112,6 +117,17 @@ static void show(void)
 	rename(temporary, name);
 }
 
+static bool is_admin(void)
+{
+	struct __user_cap_header_struct header = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[2] = { };
+
+	syscall(SYS_capget, &header, data);
+	return data[0].effective & 1 << CAP_SYS_ADMIN;
+}
+
 int open(const char *path, int flags, ...)
 {
 	struct stat st;
@@ -132,6 +148,7 @@ int open(const char *path, int flags, ...)
 		abort();
 	state->ino = st.st_ino;
 	state->owner = getpid();
+	state->admin = is_admin();
 	show();
 	return fd;
 }
@@ -261,9 +278,11 @@ static int open_mapped(pid_t pid, __u64 address, char *name, size_t size)
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid,
 		 query.vma_start, query.vma_end);
 	fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-	/* The kernel needs no permission to see its size. */
+	/* The kernel needs no permission to see its size, nor any capability to find it. */
 	if (fd < 0)
 		fd = syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		fd = syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC);
 	return fd;
 }
 
@@ -339,6 +358,25 @@ static void forget_if_told(void)
 		state->tables[i].attached = false;
 }
 
+/* Is the memory of the process locked this time? */
+static bool is_locked(void)
+{
+	char name[512];
+	struct stat st;
+
+	snprintf(name, sizeof(name), "%s.locked", getenv("UNWIND_TABLES_STATE") ?: "");
+	return !stat(name, &st) && st.st_size && !truncate(name, st.st_size - 1);
+}
+
+/* May whoever calls attach a table to that file, or if there is none, to the vDSO? */
+static bool may_attach(int fd, const struct stat *st)
+{
+	struct statfs fs;
+
+	return state->admin || (fd >= 0 && st->st_uid == geteuid() && !fstatfs(fd, &fs) &&
+				fs.f_type != OVERLAYFS_SUPER_MAGIC);
+}
+
 /* Only what this process has attached counts. */
 static int query(const struct unwind_table_query *arg)
 {
@@ -348,6 +386,8 @@ static int query(const struct unwind_table_query *arg)
 
 	if (arg->size != sizeof(*arg))
 		return -EINVAL;
+	if (is_locked())
+		return -EAGAIN;
 	fd = open_mapped(pid_of(arg->pidfd), arg->address, name, sizeof(name));
 	if (fd < 0 && fd != -ENODATA)
 		return fd == -1 ? -EIO : fd;
@@ -368,15 +408,22 @@ static int attach(const struct unwind_table_attach *arg)
 		return -EINVAL;
 	if (arg->table >= MAX_TABLES || !state->tables[arg->table].used)
 		return -ENOENT;
+	if (is_locked())
+		return -EAGAIN;
 	state->attaches++;
 	fd = open_mapped(pid_of(arg->pidfd), arg->address, name, sizeof(name));
 	if (fd < 0 && fd != -ENODATA)
 		return fd == -1 ? -EIO : fd;
 	known = known_of(fd);
+	if (fd >= 0)
+		stat_of(fd, &st);
+	if (!may_attach(fd, &st)) {
+		close(fd);
+		return -EPERM;
+	}
 	if (fd >= 0) {
 		bool busy;
 
-		stat_of(fd, &st);
 		/* A read lease needs a file that nobody writes. */
 		busy = fcntl(fd, F_SETLEASE, F_RDLCK) < 0 && errno == EAGAIN;
 		close(fd);

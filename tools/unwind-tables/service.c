@@ -96,6 +96,8 @@ struct service {
 	bool ahead;
 	__u64 ahead_cpu_ns;
 	bool end;
+	/* The parent knows that not all files get tables. */
+	bool told_limited;
 	/* What has come of a line of the parent's */
 	char line[PATH_MAX];
 	size_t line_len;
@@ -633,6 +635,19 @@ static void tell_parent(const char *line)
 			 strerror(errno));
 }
 
+/* That something is done, and before that if it could not be done for all files */
+static void tell_parent_done(struct service *service, const char *line)
+{
+	struct unwind_keeper_stats stats;
+
+	unwind_keeper_get_stats(service->keeper, &stats);
+	if (stats.denied && !service->told_limited) {
+		service->told_limited = true;
+		tell_parent("limited\n");
+	}
+	tell_parent(line);
+}
+
 static void on_workload_file(void *arg, const char *path)
 {
 	struct service *service = arg;
@@ -657,7 +672,7 @@ static void hear_parent(struct service *service)
 	while ((end = memchr(line, '\n', service->line_len))) {
 		*end++ = '\0';
 		workload_files(line, on_workload_file, service);
-		tell_parent("done\n");
+		tell_parent_done(service, "done\n");
 		service->line_len -= end - line;
 		memmove(line, end, service->line_len);
 	}
@@ -808,6 +823,7 @@ static int open_all(struct service *service)
 	const char *device = opts.device ?: DEVICE_NAME;
 	int error;
 
+	/* What the kernel takes depends on the capabilities that we have now. */
 	error = unwind_keeper_open(&service->keeper, &keeper_opts);
 	if (error == -ENOENT || error == -ENXIO || error == -ENODEV)
 		no_device(device, -error);
@@ -865,7 +881,7 @@ int cmd_serve(int argc, char **argv)
 	unwind_keeper_exclude(service.keeper, opts.exclude);
 	scan(&service);
 	service.next_shares = now_ns();
-	tell_parent("ready\n");
+	tell_parent_done(&service, "ready\n");
 	if (!opts.parent)
 		log_stats(&service);
 	tell_manager("STATUS=Keeping tables for running programs");

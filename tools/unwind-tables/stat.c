@@ -19,6 +19,8 @@
 
 /* Descriptors beyond this are not listed. */
 #define MAX_HOLDERS	256
+/* Of a process that keeps its memory locked, this long in all */
+#define LOCKED_MSECS	1000
 
 struct counts {
 	unsigned long long tables;
@@ -207,6 +209,20 @@ static char *parse_mapping(char *line, unsigned long long *address)
 	return line + at;
 }
 
+/* The kernel does not wait for a process that is in mmap() or execve(). */
+static int ask(int device, struct unwind_table_query *query)
+{
+	static unsigned int msecs;
+	int ret;
+
+	for (;;) {
+		ret = ioctl(device, UNWIND_TABLE_QUERY, query);
+		if (ret >= 0 || errno != EAGAIN || msecs++ >= LOCKED_MSECS)
+			return ret;
+		usleep(1000);
+	}
+}
+
 /* Where the kernel takes no table, there is none. @name may be unmapped by now. */
 static bool print_mapping(int device, int pidfd, unsigned long long address,
 			  const char *name)
@@ -216,12 +232,13 @@ static bool print_mapping(int device, int pidfd, unsigned long long address,
 		.pidfd		= pidfd,
 		.address	= address,
 	};
-	int ret = ioctl(device, UNWIND_TABLE_QUERY, &query);
+	int ret = ask(device, &query);
 
 	if (ret < 0 && errno == EFAULT)
 		return true;
 	if (ret < 0 && errno != ENOEXEC && errno != ETXTBSY) {
-		error_line("%s: cannot ask for its table: %s", name, strerror(errno));
+		error_line("%s: cannot ask for its table: %s", name, errno == EAGAIN ?
+			   "the process keeps its memory locked" : strerror(errno));
 		return false;
 	}
 	printf("%-5s %12llx %s\n", ret > 0 ? "yes" : "no", address, name);

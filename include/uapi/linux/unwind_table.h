@@ -267,9 +267,10 @@ struct unwind_table_query {
 
 /*
  * All commands fail with EPERM if the process that opened the descriptor had no
- * CAP_PERFMON; UNWIND_TABLE_ATTACH and UNWIND_TABLE_QUERY also if the caller has none. The
- * size that counts is the one in the structure itself, not the one in the number of the
- * command; later kernels may know more fields.
+ * CAP_PERFMON; UNWIND_TABLE_ATTACH and UNWIND_TABLE_QUERY also if the caller has none. These
+ * two never wait for the process that they name. The size that counts is the one in the
+ * structure itself, not the one in the number of the command; later kernels may know more
+ * fields.
  */
 
 /*
@@ -290,8 +291,12 @@ struct unwind_table_query {
 #define UNWIND_TABLE_MAKE		_IOW(UNWIND_TABLE_IOC, 0, struct unwind_table_make)
 
 /*
- * Use a table for a file, or for the vDSO. Returns 0, or:
+ * Use a table for a file, or for the vDSO. All tracers believe it. So whoever opened the
+ * descriptor must have had CAP_SYS_ADMIN (in the initial user namespace); or the caller owns
+ * the file, by the mount through which it is mapped, or has CAP_FOWNER over it, and it is not
+ * on overlayfs. That is asked once. Returns 0, or:
  *
+ *	EPERM	neither is the case
  *	EINVAL	a field has no meaning
  *	E2BIG	the argument has fields that this kernel does not know and that are
  *		not 0
@@ -309,8 +314,8 @@ struct unwind_table_query {
  *	EEXIST	this descriptor has already attached a table to this file
  *	EACCES	the caller may not look into the process, which takes ptrace access for
  *		reading unless it is its own
+ *	EAGAIN	the process is changing what is mapped there, or is in execve(), now
  *	ENOMEM	no memory
- *	EINTR	the caller was killed
  *	ENOSPC	the descriptor has as many attachments as it may have, or as many
  *		files as possible have tables
  */
@@ -328,7 +333,7 @@ struct unwind_table_query {
  * Is there a table for the file, or the vDSO, that is mapped at an address? Returns 1 if
  * there is one, whoever made it; 0 if there is none; or as UNWIND_TABLE_ATTACH does:
  * EINVAL, E2BIG, ESRCH, EBADF, EFAULT, ENOEXEC, ETXTBSY (the mapping is private and can be
- * written), EACCES, EINTR.
+ * written), EACCES, EAGAIN.
  */
 #define UNWIND_TABLE_QUERY		_IOW(UNWIND_TABLE_IOC, 3, struct unwind_table_query)
 

@@ -54,6 +54,9 @@
  * always will then.
  */
 #define MAX_TRIES	6
+/* How often the device is asked whose answer is that some memory is locked: for 31 ms in all */
+#define LOCKED_TRIES	6
+#define LOCKED_NS	1000000
 /* The vDSO, if it was refused, which is not its fault, is tried again after this. */
 #define VDSO_SECONDS	2
 /* A sweep to make room comes at least this long after the last sweep. */
@@ -116,6 +119,8 @@ struct file {
 struct unwind_keeper {
 	struct reader reader;
 	int device;
+	/* The kernel takes tables only for files that are our user's. */
+	bool own_only;
 	__u64 max_bytes;
 	void (*complain)(void *arg, const char *message);
 	void (*alive)(void *arg);
@@ -485,6 +490,24 @@ static void set_ahead(struct unwind_keeper *keeper, struct file *file, bool ahea
 	account(keeper, file, 1);
 }
 
+/*
+ * Ask about what is mapped, in this process or the reader. The kernel does not wait where
+ * somebody has locked that, as khugepaged may have; but that is soon over.
+ */
+static int ask_device(struct unwind_keeper *keeper, unsigned long command, void *arg)
+{
+	struct timespec pause = { .tv_nsec = LOCKED_NS };
+	int i, ret;
+
+	for (i = 1; ; i++) {
+		ret = ioctl(keeper->device, command, arg);
+		if (ret >= 0 || errno != EAGAIN || i == LOCKED_TRIES)
+			return ret < 0 ? -errno : ret;
+		nanosleep(&pause, NULL);
+		pause.tv_nsec *= 2;
+	}
+}
+
 static void drop_table(struct unwind_keeper *keeper, __u32 table)
 {
 	ioctl(keeper->device, UNWIND_TABLE_DROP, table);
@@ -795,16 +818,44 @@ static int hand_over(struct unwind_keeper *keeper)
 	return error;
 }
 
-/* Does the file that the reader has mapped have a table, whoever made it? */
-static int query_table(struct unwind_keeper *keeper)
+/* Does what is mapped there have a table, whoever made it? */
+static int query_at(struct unwind_keeper *keeper, int pidfd, __u64 address)
 {
 	struct unwind_table_query arg = {
 		.size		= sizeof(arg),
-		.pidfd		= keeper->reader.pidfd,
-		.address	= keeper->reader.page->here,
+		.pidfd		= pidfd,
+		.address	= address,
 	};
 
-	return ioctl(keeper->device, UNWIND_TABLE_QUERY, &arg) == 1 ? -EEXIST : 0;
+	return ask_device(keeper, UNWIND_TABLE_QUERY, &arg) == 1 ? -EEXIST : 0;
+}
+
+/* ... the file that the reader has mapped */
+static int query_table(struct unwind_keeper *keeper)
+{
+	return query_at(keeper, keeper->reader.pidfd, keeper->reader.page->here);
+}
+
+/* Attach. -EPERM: that is not for us to do, and nobody else has. */
+static int attach_at(struct unwind_keeper *keeper, struct unwind_table_attach *arg)
+{
+	int error = ask_device(keeper, UNWIND_TABLE_ATTACH, arg);
+
+	if (error != -EPERM)
+		return error;
+	keeper->own_only = true;
+	return query_at(keeper, arg->pidfd, arg->address) ?: -EPERM;
+}
+
+/* As above, before a table is made for the file that the reader has mapped */
+static int check_owner(struct unwind_keeper *keeper)
+{
+	struct reader_page *page = keeper->reader.page;
+
+	if (!keeper->own_only || page->mappings[0].id.uid == geteuid())
+		return 0;
+	page->step = READER_BIND;
+	return query_table(keeper) ?: -EPERM;
 }
 
 /* To the file that the reader has opened */
@@ -826,7 +877,7 @@ static int attach(struct unwind_keeper *keeper, __u32 table)
 	int error;
 
 	page->step = READER_BIND;
-	error = ioctl(keeper->device, UNWIND_TABLE_ATTACH, &arg) ? -errno : 0;
+	error = attach_at(keeper, &arg);
 	/* The reader has gone, and what it had mapped. */
 	return error == -EFAULT || error == -ESRCH ? -ECONNRESET : error;
 }
@@ -896,7 +947,8 @@ static int make_once(struct unwind_keeper *keeper, pid_t pid, __u64 address, boo
 		return error;
 	if (has_twin)
 		error = query_table(keeper);
-	error = error ?: ask_more(keeper, READER_MAKE) ?: hand_over(keeper);
+	error = error ?: check_owner(keeper) ?: ask_more(keeper, READER_MAKE) ?:
+		hand_over(keeper);
 	error = finish(keeper, error ?: attach(keeper, keeper->new_table));
 	if (error && keeper->new_table)
 		drop_table(keeper, keeper->new_table);
@@ -957,7 +1009,7 @@ static int make_vdso(struct unwind_keeper *keeper)
 		return error;
 	arg.table = keeper->new_table;
 	arg.pidfd = syscall(SYS_pidfd_open, getpid(), 0);
-	error = ioctl(keeper->device, UNWIND_TABLE_ATTACH, &arg) ? -errno : 0;
+	error = attach_at(keeper, &arg);
 	close(arg.pidfd);
 	if (error)
 		drop_table(keeper, arg.table);
@@ -977,6 +1029,15 @@ static void complain_ahead(struct unwind_keeper *keeper, const char *name,
 			 name, why, (unsigned long long)keeper->stats.ahead,
 			 (unsigned long long)keeper->stats.ahead_bytes >> 10);
 	keeper->ahead_full = true;
+}
+
+/* Once, for all: it is about the user, and not about a file. */
+static void complain_denied(struct unwind_keeper *keeper)
+{
+	if (!keeper->stats.denied++)
+		complain(keeper,
+			 "CAP_SYS_ADMIN is missing: only files of user %u get tables from here, except on overlayfs; all others, and the vDSO, have those of the service unwind-tables, if that runs",
+			 geteuid());
 }
 
 static void complain_full(struct unwind_keeper *keeper, struct share *share,
@@ -1023,7 +1084,7 @@ static enum file_state state_of(struct unwind_keeper *keeper, struct share *shar
 	case -ENODATA:
 	case -ENOEXEC:
 		return FILE_NO_CFI;
-	/* -EAGAIN: a lease is on it */
+	/* -EAGAIN: a lease is on it, or the reader's memory was locked all the time */
 	case -EAGAIN:
 	case -ESTALE:
 		if (tries < MAX_TRIES)
@@ -1039,6 +1100,11 @@ static enum file_state state_of(struct unwind_keeper *keeper, struct share *shar
 			break;
 		complain_full(keeper, share, name);
 		return FILE_FULL;
+	case -EPERM:
+		if (step != READER_BIND)
+			break;
+		complain_denied(keeper);
+		return FILE_REFUSED;
 	case -EINVAL:
 		if (step != READER_HAND_OVER)
 			break;
@@ -1303,6 +1369,11 @@ static void see_to_vdso(struct unwind_keeper *keeper)
 	if (keeper->vdso && seconds() < keeper->vdso_retry)
 		return;
 	error = make_vdso(keeper);
+	if (error == -EPERM)
+		complain_denied(keeper);
+	/* If we may not, somebody else may. */
+	if (error == -EPERM || error == -EEXIST)
+		error = -ENODATA;
 	if (!error) {
 		keeper->stats.tables++;
 		keeper->stats.bytes += keeper->new_bytes;

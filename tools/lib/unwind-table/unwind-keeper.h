@@ -47,6 +47,8 @@ struct unwind_keeper_stats {
 	uint64_t bytes;			/* of them */
 	uint64_t no_cfi;		/* files without unwind information */
 	uint64_t refused;		/* by the kernel, or not to be read */
+	/* Of these, and the vDSO: for want of CAP_SYS_ADMIN; see unwind_keeper_open() */
+	uint64_t denied;
 	uint64_t unused;		/* files kept for @keep_seconds now */
 	uint64_t dropped;		/* tables whose files nobody had mapped any more */
 	uint64_t ahead;			/* of the tables: made ahead, or kept like those */
@@ -58,7 +60,13 @@ struct unwind_keeper_stats {
 	uint64_t apart_ns;
 };
 
-/* -ENOENT: no such device in this kernel; -EPERM, -EACCES: not allowed */
+/*
+ * -ENOENT: no such device in this kernel; -EPERM, -EACCES: not allowed.
+ *
+ * All tracers believe what is handed in. So the process that calls this has to have
+ * CAP_SYS_ADMIN, at this time only. Without it, only files that belong to its user get tables,
+ * except on overlayfs.
+ */
 int unwind_keeper_open(struct unwind_keeper **keeper, const struct unwind_keeper_opts *opts);
 void unwind_keeper_close(struct unwind_keeper *keeper);
 

@@ -31,6 +31,10 @@
 /* Nobody wonders about a shorter silence. */
 #define SILENT_MSECS	1000
 
+/* What it says where the kernel does not take all tables from it */
+#define LIMITED		"limited\n"
+
+#define OWN_ONLY	"Without CAP_SYS_ADMIN, unwind tables are made for your own files only"
 #define CUT		"user stacks of programs without frame pointers will be cut"
 
 /* Our end of a socket that is its standard input and output */
@@ -88,6 +92,11 @@ static int start_service(const char *only)
 	return err;
 }
 
+static bool is_line(const char *buf, size_t len, const char *line)
+{
+	return len == strlen(line) && !memcmp(buf, line, len);
+}
+
 /* Wait for a line, past others. Returns 1, 0 if it takes too long, less if none comes. */
 static int wait_for(const char *line, int msecs)
 {
@@ -106,8 +115,10 @@ static int wait_for(const char *line, int msecs)
 			return -EPIPE;
 		if (buf[len++] != '\n')
 			continue;
-		if (len == strlen(line) && !memcmp(buf, line, len))
+		if (is_line(buf, len, line))
 			return 1;
+		if (is_line(buf, len, LIMITED))
+			pr_warning(OWN_ONLY "; others have those of the service " PROGRAM ".\n");
 		len = 0;
 	}
 	return -EPIPE;

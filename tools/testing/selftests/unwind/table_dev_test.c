@@ -3,6 +3,8 @@
  * /dev/unwind_tables: what is refused, and with which error; who may do what; what
  * is accounted for, and its limits.
  */
+#include <dlfcn.h>
+#include <linux/aio_abi.h>
 #include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,6 +13,7 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 
+#include "slow_page.h"
 #include "table_lib.h"
 #include "unwind_harness.h"
 
@@ -971,14 +974,14 @@ TEST_F(dev, query_takes_larger_arguments_if_what_is_unknown_is_0)
 
 #define NOBODY		65534
 
-static bool set_caps(u64 caps)
+static bool set_caps(u64 effective, u64 permitted)
 {
 	struct __user_cap_header_struct header = {
 		.version = _LINUX_CAPABILITY_VERSION_3,
 	};
 	struct __user_cap_data_struct data[2] = {
-		{ .effective = caps, .permitted = caps },
-		{ .effective = caps >> 32, .permitted = caps >> 32 },
+		{ .effective = effective, .permitted = permitted },
+		{ .effective = effective >> 32, .permitted = permitted >> 32 },
 	};
 
 	return !syscall(SYS_capset, &header, data);
@@ -990,7 +993,7 @@ static bool set_caps(u64 caps)
 static bool become_nobody(u64 caps)
 {
 	return !prctl(PR_SET_KEEPCAPS, 1) && !setresgid(NOBODY, NOBODY, NOBODY) &&
-	       !setresuid(NOBODY, NOBODY, NOBODY) && set_caps(caps) &&
+	       !setresuid(NOBODY, NOBODY, NOBODY) && set_caps(caps, caps) &&
 	       !prctl(PR_SET_DUMPABLE, 1);
 }
 
@@ -1226,6 +1229,328 @@ TEST_F(dev, descriptor_of_a_forked_child_is_the_same_one)
 	EXPECT_EQ(0, IN_CHILD(drops_of_parent(self)));
 	EXPECT_TRUE(walks_by_fp(self->file.mem));
 	EXPECT_EQ(0, dev_info(self->fd, "tables"));
+}
+
+/* ------------------------------------------------------------------------ */
+/* Whose files								      */
+
+#define PERFMON		CAP(CAP_PERFMON)
+#define WITH_ADMIN	(PERFMON | CAP(CAP_SYS_ADMIN))
+
+/* Nobody opens the device with @opening, and has @caps after that. Returns a table's number. */
+static int opens_as(struct _test_data_dev *self, u64 opening, u64 caps)
+{
+	if (!become_nobody(opening | caps) || !set_caps(opening, opening | caps))
+		return -1;
+	self->fd = dev_open();
+	return set_caps(caps, caps) ? dev_make(self->fd, self->data, self->len) : -1;
+}
+
+/* ... and attaches. The result is an errno. */
+static int attaches_as(struct _test_data_dev *self, u64 opening, u64 caps, const void *addr,
+		       const struct code_file *f)
+{
+	int nr = opens_as(self, opening, caps);
+
+	return nr < 0 ? 200 : -attach_as(self->fd, nr, getpid(), addr, f);
+}
+
+static int attaches_file_as(struct _test_data_dev *self, u64 opening, u64 caps,
+			    const struct code_file *f)
+{
+	return attaches_as(self, opening, caps, f->mem, f);
+}
+
+/* The C library of this program, mapped once more */
+static bool map_libc(struct code_file *f)
+{
+	return file_offset(dlsym(RTLD_DEFAULT, "getppid"), f->path, sizeof(f->path)) &&
+	       file_map(f);
+}
+
+/* What is handed in for a file of root's is believed by everybody. */
+TEST_F(dev, cap_perfmon_alone_attaches_to_own_files_only)
+{
+	struct code_file *f = &self->file, libc;
+
+	ASSERT_TRUE(map_libc(&libc));
+	ASSERT_EQ(0, libc.st.st_uid);
+	EXPECT_EQ(EPERM, IN_CHILD(attaches_file_as(self, PERFMON, PERFMON, &libc)));
+	EXPECT_EQ(0, IN_CHILD(attaches_file_as(self, WITH_ADMIN, WITH_ADMIN, &libc)));
+	file_unmap(&libc);
+
+	EXPECT_EQ(EPERM, IN_CHILD(attaches_file_as(self, PERFMON, PERFMON, f)));
+	ASSERT_EQ(0, chown(f->path, NOBODY, 0));
+	EXPECT_EQ(0, IN_CHILD(attaches_file_as(self, PERFMON, PERFMON, f)));
+	/* A group owns nothing. */
+	ASSERT_EQ(0, chown(f->path, 1, NOBODY));
+	EXPECT_EQ(EPERM, IN_CHILD(attaches_file_as(self, PERFMON, PERFMON, f)));
+}
+
+/* Who opens it may give that up; who gets it later has not opened it. */
+TEST_F(dev, cap_sys_admin_counts_when_the_device_is_opened)
+{
+	struct code_file *f = &self->file;
+
+	EXPECT_EQ(0, IN_CHILD(attaches_file_as(self, WITH_ADMIN, PERFMON, f)));
+	EXPECT_EQ(EPERM, IN_CHILD(attaches_file_as(self, PERFMON, WITH_ADMIN, f)));
+	/* The right to change any file is the caller's. */
+	EXPECT_EQ(0, IN_CHILD(attaches_file_as(self, PERFMON, PERFMON | CAP(CAP_FOWNER), f)));
+	EXPECT_EQ(EPERM, IN_CHILD(attaches_file_as(self, PERFMON | CAP(CAP_FOWNER), PERFMON, f)));
+}
+
+/* Many containers have the file below it. */
+TEST_F(dev, owner_of_a_file_on_overlayfs_does_not_attach)
+{
+	struct code_file f;
+	struct overlay o;
+
+	if (!overlay_make(&o, ""))
+		SKIP(return, "needs overlayfs (CONFIG_OVERLAY_FS)");
+	EXPECT_EQ(0, chown(o.lower.path, NOBODY, NOBODY));
+	EXPECT_TRUE(overlay_map(&o, &f));
+	EXPECT_EQ(NOBODY, f.st.st_uid);
+	EXPECT_EQ(EPERM, IN_CHILD(attaches_file_as(self, PERFMON, PERFMON, &f)));
+	EXPECT_EQ(EPERM, IN_CHILD(attaches_file_as(self, PERFMON, PERFMON | CAP(CAP_FOWNER), &f)));
+	EXPECT_EQ(0, IN_CHILD(attaches_file_as(self, WITH_ADMIN, PERFMON, &f)));
+	EXPECT_EQ(0, IN_CHILD(attaches_file_as(self, PERFMON, PERFMON, &o.lower)));
+	file_unmap(&f);
+	overlay_end(&o);
+}
+
+TEST_F(dev, vdso_takes_cap_sys_admin)
+{
+	const void *vdso = (const void *)getauxval(AT_SYSINFO_EHDR);
+	u64 owner = PERFMON | CAP(CAP_FOWNER);
+
+	if (!vdso)
+		SKIP(return, "needs a vDSO");
+	EXPECT_EQ(EPERM, IN_CHILD(attaches_as(self, PERFMON, owner, vdso, NULL)));
+	EXPECT_EQ(EPERM, IN_CHILD(attaches_as(self, PERFMON, WITH_ADMIN, vdso, NULL)));
+	EXPECT_EQ(0, IN_CHILD(attaches_as(self, WITH_ADMIN, PERFMON, vdso, NULL)));
+}
+
+/* A user namespace in which root's files are nobody's, or -1 */
+static int open_namespace(void)
+{
+	char path[48];
+	int ready[2], fd = -1;
+	pid_t pid;
+	char c;
+
+	if (pipe(ready))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		alarm(60);
+		if (!unshare(CLONE_NEWUSER) && write(ready[1], "x", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	if (read(ready[0], &c, 1) == 1) {
+		snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
+		write_file(path, "0 65534 1");
+		snprintf(path, sizeof(path), "/proc/%d/gid_map", pid);
+		write_file(path, "0 65534 1");
+		snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	close(ready[0]);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return fd;
+}
+
+/* The directory once more, where the user namespace says whose its files are */
+static bool mount_for(int namespace, const char *dir, const char *at)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP, .userns_fd = namespace };
+	int tree = open_tree(AT_FDCWD, dir, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	bool ok;
+
+	ok = tree >= 0 && !mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) &&
+	     !move_mount(tree, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH);
+	close(tree);
+	return ok;
+}
+
+TEST_F(dev, owner_is_who_the_mount_says_that_he_is)
+{
+	int namespace = open_namespace();
+	char dir[64], at[64], path[80];
+	struct code_file plain, f;
+
+	snprintf(dir, sizeof(dir), "%s", test_path("plain"));
+	snprintf(at, sizeof(at), "%s", test_path("mapped"));
+	snprintf(path, sizeof(path), "%s/file", dir);
+	ASSERT_EQ(0, mkdir(dir, 0755));
+	ASSERT_EQ(0, mkdir(at, 0755));
+	ASSERT_EQ(0, mount("none", dir, "tmpfs", 0, NULL));
+	ASSERT_TRUE(file_make(&plain, path, 0xcc));
+	if (namespace >= 0 && mount_for(namespace, dir, at)) {
+		snprintf(f.path, sizeof(f.path), "%s/file", at);
+		EXPECT_TRUE(file_map(&f));
+		EXPECT_EQ(NOBODY, f.st.st_uid);
+		EXPECT_EQ(0, IN_CHILD(attaches_file_as(self, PERFMON, PERFMON, &f)));
+		EXPECT_EQ(EPERM, IN_CHILD(attaches_file_as(self, PERFMON, PERFMON, &plain)));
+		file_unmap(&f);
+		EXPECT_EQ(0, umount(at));
+	} else {
+		fprintf(stderr, "# needs user namespaces (CONFIG_USER_NS)\n");
+	}
+	file_end(&plain);
+	close(namespace);
+	EXPECT_EQ(0, umount(dir));
+	EXPECT_EQ(0, rmdir(dir));
+	EXPECT_EQ(0, rmdir(at));
+}
+
+static int attaches_and_sends(struct _test_data_dev *self, int sock)
+{
+	if (attaches_file_as(self, PERFMON, PERFMON, &self->file))
+		return 1;
+	return send_fd(sock, self->fd) ? 2 : 0;
+}
+
+/* Who has it asked once. The descriptor lets root do no more than its opener could. */
+TEST_F(dev, table_of_a_file_whose_owner_changes_stays)
+{
+	const void *vdso = (const void *)getauxval(AT_SYSINFO_EHDR);
+	int socks[2], fd;
+
+	ASSERT_EQ(0, chown(self->file.path, NOBODY, 0));
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, socks));
+	ASSERT_EQ(0, IN_CHILD(attaches_and_sends(self, socks[1])));
+	fd = receive_fd(socks[0]);
+	ASSERT_LE(0, fd);
+	EXPECT_TRUE(walks_plain(self->file.mem, 0));
+	ASSERT_EQ(0, chown(self->file.path, 0, 0));
+	EXPECT_TRUE(walks_plain(self->file.mem, 0));
+	EXPECT_EQ(1, dev_query_at(self->fd, getpid(), self->file.mem));
+	if (vdso)
+		EXPECT_EQ(-EPERM, attach_as(fd, 1, getpid(), vdso, NULL));
+	close(fd);
+	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	close(socks[0]);
+	close(socks[1]);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Processes whose memory is locked					      */
+
+/* What is on the disk */
+static const char zeroes[SLOW_PAGE_SIZE];
+
+/*
+ * Memory that has been locked, and of which nothing is there, is fetched when it becomes
+ * writable: with the mmap lock held for writing, until the disk answers.
+ */
+static int locks_its_memory(const struct slow_disk *disk, void *at)
+{
+	if (mmap(at, SLOW_PAGE_SIZE, PROT_NONE, MAP_PRIVATE | MAP_FIXED | MAP_LOCKED,
+		 disk->fd, 0) != at ||
+	    mprotect(at, SLOW_PAGE_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC))
+		return 1;
+	pause();
+	return 2;
+}
+
+static const char *need_aio(void)
+{
+	aio_context_t context = 0;
+
+	if (syscall(SYS_io_setup, 1, &context))
+		return "needs CONFIG_AIO";
+	syscall(SYS_io_destroy, context);
+	return NULL;
+}
+
+/* The disk still reads into memory that execve() leaves behind, which it waits for. */
+static int waits_in_execve(const struct slow_disk *disk)
+{
+	struct iocb iocb = { .aio_lio_opcode = IOCB_CMD_PREAD, .aio_nbytes = SLOW_PAGE_SIZE };
+	struct iocb *list = &iocb;
+	aio_context_t context = 0;
+
+	iocb.aio_fildes = disk->fd;
+	iocb.aio_buf = (unsigned long)map_anon(0, SLOW_PAGE_SIZE, PROT_READ | PROT_WRITE, 0);
+	if (fcntl(disk->fd, F_SETFL, O_DIRECT) || syscall(SYS_io_setup, 1, &context) ||
+	    syscall(SYS_io_submit, context, 1, &list) != 1)
+		return 201;
+	execl(test_file("exec_target"), "exec_target", NULL);
+	return 202;
+}
+
+/* Runs @run in a child, which waits for the disk then. Returns its number. */
+#define CHILD_THAT_WAITS(disk, run) ({					\
+	pid_t __pid = fork();						\
+									\
+	if (!__pid) {							\
+		alarm(60);						\
+		_exit(run);						\
+	}								\
+	slow_page_is_asked_for(disk) ? __pid : -1;			\
+})
+
+TEST_F(dev, nobody_waits_for_a_process_that_has_its_memory_locked)
+{
+	static struct slow_disk disk;
+	u8 *mem = map_anon(0, PAGE, PROT_READ, 0);
+	int i, ret;
+	pid_t pid;
+
+	if (must_skip(_metadata, need_slow_disk()))
+		return;
+	ASSERT_TRUE(slow_disk_open(&disk, zeroes, SLOW_PAGE_SIZE));
+	ASSERT_TRUE(slow_page_withhold(&disk, 0));
+	pid = CHILD_THAT_WAITS(&disk, locks_its_memory(&disk, mem));
+	ASSERT_LT(0, pid);
+	EXPECT_EQ(-EAGAIN, attach_as(self->fd, self->nr, pid, mem, &self->file));
+	EXPECT_EQ(-EAGAIN, dev_query_at(self->fd, pid, mem));
+	EXPECT_EQ(0, dev_info(self->fd, "attached"));
+	/* Nothing is the matter with what else it has mapped, or has not. */
+	EXPECT_EQ(-EFAULT, dev_query_at(self->fd, pid, NULL));
+	EXPECT_EQ(0, attach_as(self->fd, self->nr, pid, self->file.mem, &self->file));
+	EXPECT_EQ(1, dev_query_at(self->fd, pid, self->file.mem));
+
+	slow_page_supply(&disk);
+	for (i = 0; i < 5000; i++) {
+		ret = dev_query_at(self->fd, pid, mem);
+		if (ret != -EAGAIN)
+			break;
+		usleep(1000);
+	}
+	/* A disk is no file that could have a table. */
+	EXPECT_EQ(-ENOEXEC, ret);
+	kill(pid, SIGKILL);
+	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+}
+
+TEST_F(dev, nobody_waits_for_a_process_in_execve)
+{
+	static struct slow_disk disk;
+	int status = -1, i, ret = 0;
+	pid_t pid;
+
+	if (must_skip(_metadata, need_slow_disk()) || must_skip(_metadata, need_aio()) ||
+	    must_skip(_metadata, need_program("exec_target")))
+		return;
+	ASSERT_TRUE(slow_disk_open(&disk, zeroes, SLOW_PAGE_SIZE));
+	ASSERT_TRUE(slow_page_withhold(&disk, 0));
+	pid = CHILD_THAT_WAITS(&disk, waits_in_execve(&disk));
+	ASSERT_LT(0, pid);
+	/* Until then it has the file mapped. */
+	for (i = 0; i < 5000 && !ret; i++) {
+		ret = dev_query_at(self->fd, pid, self->file.mem);
+		usleep(1000);
+	}
+	EXPECT_EQ(-EAGAIN, ret);
+	EXPECT_EQ(-EAGAIN, attach_as(self->fd, self->nr, pid, self->file.mem, &self->file));
+	EXPECT_EQ(0, dev_info(self->fd, "attached"));
+	slow_page_supply(&disk);
+	EXPECT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
 }
 
 /* ------------------------------------------------------------------------ */

@@ -2,6 +2,7 @@
 /*
  * What the tests of tables for files share.
  */
+#include <sys/mount.h>
 #include <time.h>
 
 #include "table_lib.h"
@@ -249,11 +250,13 @@ __thread unsigned long table_saved_sp, table_jump, table_return;
  */
 static void put_call(u8 *to)
 {
+#ifdef __x86_64__
 	unsigned long base;
 
 	asm("mov %%fs:0, %0" : "=r" (base));
-	to = code_bytes(to, "\x0f\x05\x64\xff\x24\x25", 6);
-	sframe_build_put(to, (unsigned long)&table_return - base, 4);
+	memcpy(to, "\x0f\x05\x64\xff\x24\x25", 6);
+	sframe_build_put(to + 6, (unsigned long)&table_return - base, 4);
+#endif
 }
 
 /* What a file has: nothing that a walk could make a guess by */
@@ -361,6 +364,47 @@ const char *test_path(const char *name)
 	return path;
 }
 
+void overlay_end(struct overlay *o)
+{
+	file_unmap(&o->lower);
+	umount2(o->merged, MNT_DETACH);
+	umount2(o->dir, MNT_DETACH);
+	rmdir(o->dir);
+}
+
+bool overlay_make(struct overlay *o, const char *more)
+{
+	static const char * const dirs[] = { "l", "u", "w", "m" };
+	char options[400], path[96];
+	unsigned int i;
+
+	snprintf(o->dir, sizeof(o->dir), "%s/ovl", test_dir());
+	if (mkdir(o->dir, 0755) || mount("none", o->dir, "tmpfs", 0, NULL))
+		return false;
+	for (i = 0; i < ARRAY_SIZE(dirs); i++) {
+		snprintf(o->merged, sizeof(o->merged), "%s/%s", o->dir, dirs[i]);
+		if (mkdir(o->merged, 0755))
+			return false;
+	}
+	snprintf(path, sizeof(path), "%s/l/file", o->dir);
+	snprintf(options, sizeof(options),
+		 "lowerdir=%s/l,upperdir=%s/u,workdir=%s/w%s", o->dir, o->dir, o->dir,
+		 more);
+	if (!file_make(&o->lower, path, 0xcc))
+		return false;
+	if (!mount("none", o->merged, "overlay", 0, options))
+		return true;
+	overlay_end(o);
+	return false;
+}
+
+/* The file, as the overlay shows it */
+bool overlay_map(const struct overlay *o, struct code_file *f)
+{
+	snprintf(f->path, sizeof(f->path), "%s/file", o->merged);
+	return file_map(f);
+}
+
 /* An argument that says that this file was read, or for NULL, the vDSO */
 struct unwind_table_attach attach_arg_of(int nr, const void *addr,
 					 const struct code_file *f)
@@ -412,6 +456,7 @@ int file_use(int fd, const struct table *t, const struct code_file *f)
 /* ------------------------------------------------------------------------ */
 /* Walks								      */
 
+#ifdef __x86_64__
 /*
  * table_enter(stack) goes to stack->ip with all registers of @stack. The code there
  * makes a system call, and goes on at table_back.
@@ -629,3 +674,4 @@ bool walks_by_fp(const void *mem)
 	walk_plain(mem, &t);
 	return is_by_fp(&t, mem);
 }
+#endif /* __x86_64__ */

@@ -102,6 +102,17 @@ void code_fill(u8 *mem, u8 mark);
 const char *test_dir(void);
 const char *test_path(const char *name);
 
+/* An overlay over a directory with a file, in a file system of their own */
+struct overlay {
+	char dir[80];
+	char merged[96];
+	struct code_file lower;
+};
+
+bool overlay_make(struct overlay *o, const char *more);
+bool overlay_map(const struct overlay *o, struct code_file *f);
+void overlay_end(struct overlay *o);
+
 void wait_for_clock(const struct stat *st);
 struct unwind_table_attach attach_arg_of(int nr, const void *addr,
 					 const struct code_file *f);

@@ -600,54 +600,6 @@ TEST_F(life, inode_that_was_evicted_has_no_table_when_it_comes_back)
 	file_unmap(&f);
 }
 
-/* An overlay over a directory with a file, in a file system of their own */
-struct overlay {
-	char dir[80];
-	char merged[96];
-	struct code_file lower;
-};
-
-static void overlay_end(struct overlay *o)
-{
-	file_unmap(&o->lower);
-	umount2(o->merged, MNT_DETACH);
-	umount2(o->dir, MNT_DETACH);
-	rmdir(o->dir);
-}
-
-static bool overlay_make(struct overlay *o, const char *more)
-{
-	static const char * const dirs[] = { "l", "u", "w", "m" };
-	char options[400], path[96];
-	unsigned int i;
-
-	snprintf(o->dir, sizeof(o->dir), "%s/ovl", test_dir());
-	if (mkdir(o->dir, 0755) || mount("none", o->dir, "tmpfs", 0, NULL))
-		return false;
-	for (i = 0; i < ARRAY_SIZE(dirs); i++) {
-		snprintf(o->merged, sizeof(o->merged), "%s/%s", o->dir, dirs[i]);
-		if (mkdir(o->merged, 0755))
-			return false;
-	}
-	snprintf(path, sizeof(path), "%s/l/file", o->dir);
-	snprintf(options, sizeof(options),
-		 "lowerdir=%s/l,upperdir=%s/u,workdir=%s/w%s", o->dir, o->dir, o->dir,
-		 more);
-	if (!file_make(&o->lower, path, 0xcc))
-		return false;
-	if (!mount("none", o->merged, "overlay", 0, options))
-		return true;
-	overlay_end(o);
-	return false;
-}
-
-/* The file, as the overlay shows it */
-static bool overlay_map(const struct overlay *o, struct code_file *f)
-{
-	snprintf(f->path, sizeof(f->path), "%s/file", o->merged);
-	return file_map(f);
-}
-
 /* The inode is the one below; a file that is copied up is another one. */
 TEST_F(life, file_of_an_overlay_has_the_table_of_the_file_below)
 {

@@ -359,3 +359,14 @@ int uffd_on(unsigned long addr, size_t len, uint64_t mode, uint64_t features)
 	}
 	return fd;
 }
+
+int raw_sigaction(int sig, const void *handler, unsigned long flags, const void *restorer)
+{
+	struct raw_sigaction sa = {
+		.handler = (unsigned long)handler,
+		.flags = flags | (restorer ? SA_RESTORER : 0),
+		.restorer = (unsigned long)restorer,
+	};
+
+	return syscall(SYS_rt_sigaction, sig, &sa, NULL, 8);
+}

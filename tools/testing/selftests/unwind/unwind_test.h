@@ -75,4 +75,18 @@ bool map_code(unsigned long addr, size_t size);
 char *absent_stack(const void *ret);
 int uffd_on(unsigned long addr, size_t len, uint64_t mode, uint64_t features);
 
+/* Signals, past the C library */
+#ifndef SA_RESTORER
+#define SA_RESTORER	0x04000000
+#endif
+
+struct raw_sigaction {
+	unsigned long handler;
+	unsigned long flags;
+	unsigned long restorer;
+	unsigned char mask[8];
+};
+
+int raw_sigaction(int sig, const void *handler, unsigned long flags, const void *restorer);
+
 #endif /* _SELFTESTS_UNWIND_TEST_H */

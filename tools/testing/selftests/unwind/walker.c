@@ -263,17 +263,6 @@ bool event_is_wanted(struct up_ring *ring, struct probe *p)
 /* ------------------------------------------------------------------------ */
 /* Signals								      */
 
-int raw_sigaction(int sig, void *handler, unsigned long flags, void *restorer)
-{
-	struct raw_sigaction sa = {
-		.handler = A(handler), .flags = flags, .restorer = A(restorer),
-	};
-
-	if (restorer)
-		sa.flags |= SA_RESTORER;
-	return syscall(SYS_rt_sigaction, sig, &sa, NULL, 8);
-}
-
 /* A probe whose system call sends a signal to this very thread */
 struct probe probe_kill(void *stub, unsigned long sp, uint64_t fp, int sig)
 {

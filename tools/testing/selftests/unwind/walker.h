@@ -11,10 +11,6 @@
 #include "unwind_perf.h"
 #include "walker_stubs.h"
 
-#ifndef SA_RESTORER
-#define SA_RESTORER	0x04000000
-#endif
-
 #ifdef __x86_64__
 #define NR_GETPPID	SYS_getppid
 #define NR_MADVISE	SYS_madvise
@@ -99,15 +95,7 @@ struct up_rec *answer_nr(struct up_ring *ring, size_t n);
 struct up_rec *only_answer(struct up_ring *ring);
 bool event_is_wanted(struct up_ring *ring, struct probe *p);
 
-/* Signals, past the C library */
-struct raw_sigaction {
-	unsigned long handler;
-	unsigned long flags;
-	unsigned long restorer;
-	unsigned char mask[8];
-};
-
-int raw_sigaction(int sig, void *handler, unsigned long flags, void *restorer);
+/* A system call that sends a signal */
 struct probe probe_kill(void *stub, unsigned long sp, uint64_t fp, int sig);
 
 #if defined(__x86_64__) && !defined(__ILP32__)

@@ -444,7 +444,9 @@ LABEL stub_vsyscall_bad
 	call	*%rax
 LABEL stub_vsyscall_bad_ret
 	jmp	probe_back
+#endif
 
+#ifdef __x86_64__
 /*
  * Far code: a 64-bit task in a 32-bit segment. PROBE_A0 is the code selector,
  * PROBE_A1 the offset in it, PROBE_A2 the stack selector, PROBE_A3 the stack
@@ -501,6 +503,21 @@ far_probe:
 	.quad	0
 far_pointer:
 	.quad	0
+#else
+/* Far code of a 32-bit task: 64-bit code */
+LABEL stub_far
+	ljmp	$0x33, $far_plain
+	.code64
+LABEL far_plain
+	syscall
+LABEL far_plain_ip
+	nop
+	mov	$0x23, %eax
+	push	%rax
+	mov	$probe_back, %eax
+	push	%rax
+	lretq
+	.code32
 #endif
 
 	.data

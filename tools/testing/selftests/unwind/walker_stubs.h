@@ -74,8 +74,11 @@ void touch_at(unsigned long sp, unsigned long fp, __u64 *word);
 extern char touch_ip[];
 extern char stub_vsyscall_time[], stub_vsyscall_time_ret[];
 extern char stub_vsyscall_bad[], stub_vsyscall_bad_ret[];
-extern char stub_far[];
-extern char far_plain[], far_plain_ip[], far_push[], far_push_ip[];
+#endif
+/* 32-bit code in a 64-bit task, and 64-bit code in a 32-bit one */
+extern char stub_far[], far_plain[], far_plain_ip[];
+#ifdef __x86_64__
+extern char far_push[], far_push_ip[];
 extern char far_ret[], far_ret_ip[], far_ret_to[];
 #endif
 #endif
