@@ -620,8 +620,8 @@ static void unwind_deferred_task_work(struct callback_head *head)
 	__unwind_deferred_answer();
 }
 
-/* Frames of a walk for the sake of what it learns about the code */
-#define UNWIND_LOOK_ENTRIES	64
+/* Frames of a walk for the sake of what it learns about the code: what the stack has room for */
+#define UNWIND_LOOK_ENTRIES	112
 
 static void unwind_look_task_work(struct callback_head *head)
 {
