@@ -13,7 +13,7 @@ FLAME ?=
 CONFIG ?= generic
 
 .PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test soak hostile \
-	first-run fuzz unmodified assembly assembly-steps event-tools switches recipes series prove check bench figures picture \
+	first-run fuzz fuzz-walks unmodified assembly assembly-steps event-tools switches recipes series prove check bench figures picture \
 	clean distclean root
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo 'make soak [MIN=10]    run loads and tracers of all kinds together, MIN minutes on two kernels'
 	@echo 'make hostile [MIN=30] have one user attack the service in all ways at once, beside others'
 	@echo 'make fuzz [MIN=10]    run the suites that fuzz, MIN minutes for each fuzzer'
+	@echo 'make fuzz-walks [MIN=30] walk random stacks in random worlds on the debug kernel'
 	@echo 'make tree             the kernel tree: base plus one commit per step of the series'
 	@echo 'make refresh          write the commits of the tree back to the series'
 	@echo 'make kernel           build the kernel with the series'
@@ -102,6 +103,10 @@ hostile: tree
 
 fuzz: tree
 	@UNWIND_FUZZ=$$(($(MIN) * 60)) harness/test sframe unwind-table unwind-table-kernel
+
+fuzz-walks: tree
+	@harness/build debug
+	@harness/fuzz-walks '$(if $(filter command environment,$(firstword $(origin MIN))),$(MIN),30)'
 
 unmodified: tree
 	@harness/build feature perf unwind-tables

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What is executed on stacks that are made up, and how to get there and back */
+.macro LABEL name
+	.globl \name
+\name:
+.endm
+
+	.text
+
+/* Go on with these registers, whatever segments they are of. r14 and r15 have the way back. */
+LABEL enter
+	push	%rbp
+	push	%rbx
+	push	%r12
+	push	%r13
+	push	%r14
+	push	%r15
+	mov	%rsp, %r14
+	mov	$enter_back, %r15d
+	mov	%rdi, %rsp
+	pop	%rax
+	pop	%rbx
+	pop	%rcx
+	pop	%rdx
+	pop	%rsi
+	pop	%rdi
+	pop	%rbp
+	pop	%r12
+	iretq
+
+	/* It can be a return address, too. */
+	nop
+LABEL enter_back
+	mov	$0x2b, %eax
+	mov	%eax, %ss
+	mov	%r14, %rsp
+	cld
+	pop	%r15
+	pop	%r14
+	pop	%r13
+	pop	%r12
+	pop	%rbx
+	pop	%rbp
+	ret
+
+/* A function with a return probe, and signal handlers, each with a system call in it */
+.macro FUNCTION name
+LABEL \name
+	push	%rbp
+	mov	%rsp, %rbp
+	mov	$110, %eax
+	syscall
+LABEL \name\()_ip
+	pop	%rbp
+	ret
+.endm
+
+	FUNCTION probed
+	FUNCTION handler
+LABEL handler_32
+	/* The same bytes, but for a prefix */
+	push	%rbp
+	mov	%esp, %ebp
+	mov	$64, %eax
+	int	$0x80
+LABEL handler_32_ip
+	pop	%rbp
+	ret
+
+/* What handlers return to, by kind of the frame: 64-bit, x32, and two of 32-bit code */
+	.balign	16
+LABEL frame_restorers
+	mov	$15, %rax
+	syscall
+	.balign	16
+	mov	$0x40000201, %rax
+	syscall
+	.balign	16
+	/* pop %eax, in 32-bit code */
+	pop	%rax
+	mov	$119, %eax
+	int	$0x80
+	.balign	16
+	mov	$173, %eax
+	int	$0x80
+
+	.section .note.GNU-stack, "", @progbits
