@@ -29,14 +29,16 @@
 #include "code.h"
 #include "deferred.h"
 
-/* Without a lock: a change of the inode meanwhile shows in the next comparison. */
 static void set_identity(struct unwind_identity *id, const struct inode *inode)
 {
-	id->ino = data_race(inode->i_ino);
 	id->size = i_size_read(inode);
-	id->mtime_sec = data_race(inode->i_mtime_sec);
-	id->mtime_nsec = data_race(inode->i_mtime_nsec);
-	id->generation = data_race(inode->i_generation);
+	/* A change of the inode meanwhile shows in the next comparison. */
+	data_race(({
+		id->ino = inode->i_ino;
+		id->mtime_sec = inode->i_mtime_sec;
+		id->mtime_nsec = inode->i_mtime_nsec;
+		id->generation = inode->i_generation;
+	}));
 }
 
 /**

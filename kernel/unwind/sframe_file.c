@@ -38,9 +38,9 @@
  */
 static bool is_memory(const struct sframe_section *sec, unsigned int *seen)
 {
+	MA_STATE(mas, &current->mm->mm_mt, sec->start, sec->start);
 	struct mm_struct *mm = current->mm;
 	unsigned int seq = unwind_mmap_seq(mm);
-	MA_STATE(mas, &mm->mm_mt, sec->start, sec->start);
 	struct vm_area_struct *vma;
 
 	if (likely(READ_ONCE(*seen) == seq))
