@@ -47,10 +47,7 @@ static void set_identity(struct unwind_identity *id, const struct inode *inode)
  * @vma:	The mapping
  *
  * Context: mmap lock held, or that of @vma; or an RCU reader, in which @vma may be
- *	    changing. If the mapping goes meanwhile, the memory of its file can be that of
- *	    another one, or of one that is being opened: then what is read may be about
- *	    another inode, which is no less valid until the end of the reader. Whether
- *	    @vma is detached is to be asked afterwards.
+ *	    changing, so that whether it is detached is to be asked again afterwards.
  * Return: false if the file is gone, which cannot be with one of the locks.
  */
 bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *vma)
@@ -61,7 +58,12 @@ bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *v
 	range->identity = (struct unwind_identity) { };
 	if (file) {
 		inode = READ_ONCE(file->f_inode);
-		if (!inode)
+		/*
+		 * If the mapping has gone, the file's memory can be that of another file, and
+		 * not all inodes wait for RCU: those of pipes do not. A mapped file's does.
+		 */
+		smp_rmb();
+		if (!inode || READ_ONCE(vma->detached))
 			return false;
 		set_identity(&range->identity, inode);
 	}
@@ -82,7 +84,7 @@ bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *v
  * @range->seq is set if there was no writer from the first look to the last, so that all
  * of it was true at the same time. Returns UNWIND_USER_FOUND; UNWIND_USER_NO_CODE; or
  * UNWIND_USER_CHANGING if the VMA that was found does not tell. Under RCU, which keeps the
- * VMA, and memory of files and inodes where these are.
+ * VMA, and the inode of a file that was mapped.
  */
 static enum unwind_user_status look(struct mm_struct *mm, unsigned long pc,
 				    struct unwind_range *range)

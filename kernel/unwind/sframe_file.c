@@ -30,6 +30,8 @@
 
 /* Bytes that a table may have; offsets in it are of 32 bits. */
 #define SFRAME_MAX_LEN		BIT(32)
+/* Mappings that a table may be in: all are looked at again when one changes. */
+#define SFRAME_MAX_VMAS		16
 
 /*
  * Is it memory in which a table lies? A device can be mapped there at any time, and each
@@ -40,14 +42,14 @@ static bool is_memory(const struct sframe_section *sec, unsigned int *seen)
 {
 	MA_STATE(mas, &current->mm->mm_mt, sec->start, sec->start);
 	struct mm_struct *mm = current->mm;
-	unsigned int seq = unwind_mmap_seq(mm);
+	unsigned int seq = unwind_mmap_seq(mm), nr = 0;
 	struct vm_area_struct *vma;
 
-	if (likely(READ_ONCE(*seen) == seq))
+	if (likely(READ_ONCE(*seen) == seq && !(seq & 1)))
 		return true;
 	guard(rcu)();
 	mas_for_each(&mas, vma, sec->end - 1) {
-		if (READ_ONCE(vma->vm_flags) & (VM_IO | VM_PFNMAP))
+		if (READ_ONCE(vma->vm_flags) & (VM_IO | VM_PFNMAP) || ++nr > SFRAME_MAX_VMAS)
 			return false;
 	}
 	if (!(seq & 1) && unwind_mmap_seq(mm) == seq)
