@@ -15,6 +15,7 @@ extern bool sysctl_unwind_in_place;
 int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries);
 void unwind_user_in_place(struct unwind_stacktrace *trace, unsigned int max_entries,
 			  const struct pt_regs *regs);
+void unwind_user_look(void);
 bool unwind_user_is_mapped(struct mm_struct *mm, unsigned long addr);
 int unwind_user_fault_in(unsigned long addr, unsigned int len);
 int unwind_user_read(void *to, unsigned long from, unsigned int len);
@@ -40,7 +41,8 @@ static inline void unwind_user_sigaction(const struct k_sigaction *ka)
  */
 static __always_inline bool unwind_user_has_tables(void)
 {
-	return static_branch_unlikely(&unwind_in_place_key) &&
+	return IS_ENABLED(CONFIG_UNWIND_USER_TABLE) &&
+	       static_branch_unlikely(&unwind_in_place_key) &&
 	       READ_ONCE(sysctl_unwind_in_place);
 }
 

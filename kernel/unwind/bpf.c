@@ -80,15 +80,10 @@ __bpf_kfunc_start_defs();
  *		context; 0 after an error.
  *
  * Context: Any context, NMI included.
- * Return:
- * * %BPF_UNWIND_QUEUED		- there will be a completion
- * * %BPF_UNWIND_PENDING	- there will be one, some program has asked already
- * * %BPF_UNWIND_EXECUTED	- the completion has already come
- * * %-ENOENT			- nobody listens to unwind_deferred_complete
- * * %-EAGAIN			- the user registers are being replaced, so there is
- *				  no user stack, and none can be taken in place
- * * others			- see unwind_deferred_request(); the stack can
- *				  be taken in place, by bpf_get_stack()
+ * Return: One of enum bpf_unwind_status; -ENOENT if nobody listens to
+ *	   unwind_deferred_complete; -EAGAIN if the user registers are being replaced, so
+ *	   that none can be taken in place either. After the other errors of
+ *	   unwind_deferred_request(), bpf_get_stack() takes the stack in place.
  */
 __bpf_kfunc int bpf_unwind_user_request(u64 *cookie)
 {

@@ -233,7 +233,7 @@ static bool is_outdated(struct unwind_code *code, struct unwind_range *range)
 	/* Have files got tables since it was found that this one has none? */
 	count = unwind_files_added();
 	if (READ_ONCE(range->count) != count && unwind_range_is_file(range) &&
-	    unwind_file_has_table(range->key))
+	    unwind_file_find_table(range->key, &range->identity))
 		return true;
 	WRITE_ONCE(range->count, count);
 	return false;
@@ -260,7 +260,6 @@ static void find_table(struct unwind_code *code, const struct unwind_range *rang
 		end = min(end, part->start + part->len);
 		part->start -= range->delta;
 		code->table = table;
-		unwind_table_note_use(table);
 	} else {
 		/* Of a segment with code, few pages are in no run. */
 		first = max(first, at & ~(UNWIND_TABLE_PAGE_SIZE - 1ULL));
@@ -335,11 +334,16 @@ bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
 	return false;
 }
 
-static void free_range(struct unwind_range *range)
+static void put_tables(const struct unwind_range *range)
 {
 	unwind_file_put(range->file);
 	if (has_sframe(range))
 		unwind_sframe_put(range->sframe);
+}
+
+static void free_range(struct unwind_range *range)
+{
+	put_tables(range);
 	kfree_rcu(range, rcu);
 }
 
@@ -503,16 +507,6 @@ int unwind_map_remove(struct unwind_mm *um, u64 sframe_start, gfp_t gfp)
 	return ret ? min(ret, 0) : -ENOENT;
 }
 
-/* Why the mapping of @pc could not be locked */
-static enum unwind_user_status no_mapping(unsigned long pc)
-{
-	struct unwind_range range;
-
-	guard(rcu)();
-	return look(current->mm, pc, &range) == UNWIND_USER_NO_CODE ?
-	       UNWIND_USER_NO_CODE : UNWIND_USER_CHANGING;
-}
-
 /*
  * Learn about the code around an address by its mapping. No lock is waited for: a
  * writer may hold those of all mappings for as long as a fork takes.
@@ -522,8 +516,8 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 	struct unwind_range range = { .sframe_asked = (u32)jiffies };
 	struct mm_struct *mm = current->mm;
 	const gfp_t gfp = unwind_gfp();
+	struct file *file __free(fput) = NULL;
 	struct vm_area_struct *vma;
-	struct file *file = NULL;
 	unsigned int seq;
 
 	code->um = unwind_mm_get(mm, gfp);
@@ -532,8 +526,11 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 		return UNWIND_USER_FAULT;
 	}
 	vma = lock_vma_under_rcu(mm, pc);
-	if (!vma)
-		return no_mapping(pc);
+	if (!vma) {
+		guard(rcu)();
+		return see(code, pc) == UNWIND_USER_NO_CODE ?
+		       UNWIND_USER_NO_CODE : UNWIND_USER_CHANGING;
+	}
 	if (!(vma->vm_flags & VM_EXEC)) {
 		vma_end_read(vma);
 		return UNWIND_USER_NO_CODE;
@@ -556,9 +553,6 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 
 	/* User memory is read, which may take time. */
 	range.sframe = unwind_sframe_find(&range, file, pc);
-	if (file)
-		fput(file);
-
 	if (range.sframe == ERR_PTR(-EAGAIN)) {
 		if (!range.file)
 			return UNWIND_USER_FAULT;
@@ -570,21 +564,8 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 	if (!unwind_map_insert(code->um, &range, gfp))
 		return UNWIND_USER_FOUND;
 	unwind_no_memory(gfp);
-	unwind_file_put(range.file);
-	if (has_sframe(&range))
-		unwind_sframe_put(range.sframe);
+	put_tables(&range);
 	return UNWIND_USER_FAULT;
-}
-
-/* Has the process added a table for it? */
-static bool is_added(const struct unwind_code *code, unsigned long pc)
-{
-	unsigned int nr;
-
-	if (!code->map)
-		return false;
-	nr = unwind_ranges_to(code->map->ranges, code->map->nr_added, pc);
-	return nr && unwind_range_has(code->map->ranges[nr - 1], pc);
 }
 
 /*
@@ -596,7 +577,7 @@ static noinline enum unwind_user_status
 rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *rule)
 {
 	const struct unwind_range *range = &code->seen;
-	struct unwind_table *table;
+	const struct unwind_table *table;
 	enum unwind_user_status status;
 
 	code->len = 0;
@@ -605,16 +586,15 @@ rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *ru
 	if (status != UNWIND_USER_FOUND)
 		return status;
 	code->wants_look = true;
-	if (range->seq == UNWIND_SEQ_NONE || is_added(code, pc))
+	/* Or it has been added, with what was mapped there then. */
+	if (range->seq == UNWIND_SEQ_NONE ||
+	    (code->map && unwind_range_at(code->map->ranges, code->map->nr_added, pc)))
 		return UNWIND_USER_CHANGING;
 	code->anon = !unwind_range_is_file(range);
 	if (code->anon || !unwind_files_used())
 		return UNWIND_USER_NO_RULE;
 	table = unwind_file_find_table(range->key, &range->identity);
-	if (!table)
-		return UNWIND_USER_NO_RULE;
-	unwind_table_note_use(table);
-	return unwind_table_find(table, pc + range->delta, rule);
+	return table ? unwind_table_find(table, pc + range->delta, rule) : UNWIND_USER_NO_RULE;
 }
 
 static bool has_code(const struct unwind_code *code, unsigned long pc)
@@ -754,7 +734,7 @@ struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp)
 /**
  * unwind_code_begin - Begin a walk
  * @code:	What the walk knows, not initialized
- * @in_place:	See struct unwind_code; then unwind_code_end() need not be called
+ * @in_place:	See struct unwind_code; else @code->sframe is to be put at the end
  *
  * Context: Process context; or an RCU reader in any context if @in_place.
  */
@@ -774,16 +754,6 @@ void unwind_code_begin(struct unwind_code *code, bool in_place)
 	code->um = smp_load_acquire(&current->mm->unwind);
 }
 
-/**
- * unwind_code_end - End a walk
- * @code:	What unwind_code_begin() got
- */
-void unwind_code_end(struct unwind_code *code)
-{
-	if (code->sframe)
-		unwind_sframe_put(code->sframe);
-}
-
 /* A copy of what was added for another mm; NULL if there is no memory. */
 static struct unwind_range *copy_range(const struct unwind_range *range)
 {
@@ -794,12 +764,11 @@ static struct unwind_range *copy_range(const struct unwind_range *range)
 	/* A walk may be noting a sequence, which is not used here. */
 	*copy = data_race(*range);
 	copy->seq = UNWIND_SEQ_NONE;
-	copy->sframe = unwind_sframe_alloc(GFP_KERNEL_ACCOUNT);
+	copy->sframe = unwind_sframe_alloc(&range->sframe->sec, GFP_KERNEL_ACCOUNT);
 	if (!copy->sframe) {
 		kfree(copy);
 		return NULL;
 	}
-	copy->sframe->sec = range->sframe->sec;
 	/* It becomes bad in one of the two memories. */
 	copy->sframe->bad = READ_ONCE(range->sframe->bad);
 	return copy;

@@ -163,6 +163,13 @@ unwind_ranges_to(struct unwind_range *const *ranges, unsigned int nr, unsigned l
 	return first;
 }
 
+static __always_inline struct unwind_range *
+unwind_range_at(struct unwind_range *const *ranges, unsigned int nr, unsigned long pc)
+{
+	nr = unwind_ranges_to(ranges, nr, pc);
+	return nr && unwind_range_has(ranges[nr - 1], pc) ? ranges[nr - 1] : NULL;
+}
+
 /**
  * struct unwind_map - What is known about the code of an mm
  * @rcu:	To free it
@@ -218,7 +225,8 @@ struct unwind_mm {
  *		by who begins the walk, and nothing changes it
  * @wants_look:	In place: the task should look at the code, which needs what such a walk
  *		may not do
- * @seen:	In place: the mapping that was looked at last, @seen.end is 0 if none was
+ * @seen:	The mapping that was looked at last, which in place is not looked at again.
+ *		Nothing is in it if its @start is its @end
  */
 struct unwind_code {
 	unsigned long			start;
@@ -241,7 +249,6 @@ struct unwind_code {
 #ifdef CONFIG_UNWIND_USER_CODE
 
 void unwind_code_begin(struct unwind_code *code, bool in_place);
-void unwind_code_end(struct unwind_code *code);
 bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
 		      unsigned long pc);
 enum unwind_user_status
@@ -260,8 +267,6 @@ static inline void unwind_code_begin(struct unwind_code *code, bool in_place)
 {
 	*code = (struct unwind_code) { .len = ULONG_MAX, .fixed = true };
 }
-
-static inline void unwind_code_end(struct unwind_code *code) { }
 
 static inline bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
 				    unsigned long pc)
@@ -292,14 +297,9 @@ static __always_inline struct unwind_range *
 unwind_code_range(const struct unwind_code *code, unsigned long pc)
 {
 	const struct unwind_map *map = code->map;
-	struct unwind_range *const *found;
-	unsigned int nr;
 
-	if (!map)
-		return NULL;
-	found = map->ranges + map->nr_added;
-	nr = unwind_ranges_to(found, map->nr - map->nr_added, pc);
-	return nr && unwind_range_has(found[nr - 1], pc) ? found[nr - 1] : NULL;
+	return map ? unwind_range_at(map->ranges + map->nr_added, map->nr - map->nr_added, pc) :
+		     NULL;
 }
 
 /*
@@ -322,7 +322,7 @@ unwind_code_find_plain(struct unwind_code *code, const struct unwind_range *rang
 
 #ifdef CONFIG_UNWIND_USER_SFRAME
 
-struct unwind_sframe *unwind_sframe_alloc(gfp_t gfp);
+struct unwind_sframe *unwind_sframe_alloc(const struct sframe_section *sec, gfp_t gfp);
 struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
 					 struct file *file, unsigned long pc);
 void unwind_sframe_put(struct unwind_sframe *sframe);
@@ -332,7 +332,8 @@ enum unwind_user_status unwind_sframe_rule(struct unwind_sframe *sframe,
 
 #else /* !CONFIG_UNWIND_USER_SFRAME */
 
-static inline struct unwind_sframe *unwind_sframe_alloc(gfp_t gfp)
+static inline struct unwind_sframe *
+unwind_sframe_alloc(const struct sframe_section *sec, gfp_t gfp)
 {
 	return NULL;
 }

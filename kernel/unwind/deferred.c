@@ -620,14 +620,8 @@ static void unwind_deferred_task_work(struct callback_head *head)
 	__unwind_deferred_answer();
 }
 
-/* Frames of a walk for the sake of what it learns about the code: what the stack has room for */
-#define UNWIND_LOOK_ENTRIES	112
-
 static void unwind_look_task_work(struct callback_head *head)
 {
-	unsigned long entries[UNWIND_LOOK_ENTRIES];
-	struct unwind_stacktrace trace = { .entries = entries };
-
 	/* An event in this look, or after it, does not ask for the next one. */
 	arch_unwind_set_looked();
 	/*
@@ -636,7 +630,7 @@ static void unwind_look_task_work(struct callback_head *head)
 	 */
 	if (!(atomic_long_read(&current->unwind_info.mask) & UNWIND_PENDING) &&
 	    !pagefault_disabled() && !unwind_regs_changing() && !unwind_is_dying())
-		unwind_user(&trace, UNWIND_LOOK_ENTRIES);
+		unwind_user_look();
 	unwind_deferred_task_work(head);
 }
 
@@ -655,10 +649,13 @@ void unwind_deferred_look(u32 *looks)
 {
 	unsigned long flags;
 
+	/* What is queued, for whatever, comes before the task runs other code. */
 	if (current->flags & PF_EXITING || arch_unwind_looked() ||
-	    !unwind_bucket_take(&current->unwind_tries) ||
+	    READ_ONCE(current->unwind_info.work.func) ||
+	    unwind_bucket_is_empty(&current->unwind_looks) ||
 	    (looks && !unwind_bucket_take(looks)))
 		return;
+	unwind_bucket_take(&current->unwind_looks);
 	raw_local_irq_save(flags);
 	unwind_queue(&current->unwind_info, unwind_look_task_work);
 	raw_local_irq_restore(flags);
@@ -699,7 +696,7 @@ void unwind_deferred_task_init(struct task_struct *task)
 {
 	memset(&task->unwind_info, 0, sizeof(task->unwind_info));
 	task->unwind_regs = 0;
-	task->unwind_tries = (u32)jiffies;
+	task->unwind_looks = (u32)jiffies;
 }
 
 /**

@@ -12,7 +12,7 @@
 /* A bucket has so many tokens, gets one back each so many jiffies, and can owe a second's */
 #define UNWIND_BUCKET		16U
 #define UNWIND_BUCKET_FILL	((u32)HZ / 10)
-#define UNWIND_BUCKET_OWES	((UNWIND_BUCKET - 1) * UNWIND_BUCKET_FILL + HZ)
+#define UNWIND_BUCKET_OWES	(UNWIND_BUCKET * UNWIND_BUCKET_FILL + HZ)
 
 /* In how many jiffies is a bucket full? More than it can be means that it has long been. */
 static inline u32 unwind_bucket_lacks(const u32 *bucket)
@@ -27,21 +27,17 @@ static inline bool unwind_bucket_is_empty(const u32 *bucket)
 	return unwind_bucket_lacks(bucket) > (UNWIND_BUCKET - 1) * UNWIND_BUCKET_FILL;
 }
 
-/**
- * unwind_bucket_take - May this be done once more now?
- * @bucket:	When there have not been too many, in jiffies
- *
- * Sixteen times in a row, then ten times a second. Nothing is locked: of two that take a
- * token at the same time, both may get the same one.
- *
- * Context: Any.
- * Return: True if so.
+/*
+ * May this be done once more now? Sixteen times in a row, then ten times a second. Nothing
+ * is locked: of two that take a token at the same time, both may get the same one.
  */
 static inline bool unwind_bucket_take(u32 *bucket)
 {
-	if (unwind_bucket_is_empty(bucket))
+	u32 lacks = unwind_bucket_lacks(bucket) + UNWIND_BUCKET_FILL;
+
+	if (lacks > UNWIND_BUCKET * UNWIND_BUCKET_FILL)
 		return false;
-	WRITE_ONCE(*bucket, (u32)jiffies + unwind_bucket_lacks(bucket) + UNWIND_BUCKET_FILL);
+	WRITE_ONCE(*bucket, (u32)jiffies + lacks);
 	return true;
 }
 
@@ -49,16 +45,13 @@ static inline bool unwind_bucket_take(u32 *bucket)
 static inline void unwind_no_memory(gfp_t gfp)
 {
 	if (gfpflags_allow_blocking(gfp))
-		WRITE_ONCE(current->unwind_tries, (u32)jiffies + UNWIND_BUCKET_OWES);
+		WRITE_ONCE(current->unwind_looks, (u32)jiffies + UNWIND_BUCKET_OWES);
 }
 
-/**
- * unwind_is_dying - Is the current task being killed, or does it exit?
- *
- * SIGKILL is consumed on the way to do_exit(), and a second one is not accepted.
- * From then on nothing could end a wait, and only the flags show that.
- *
- * Return: True if a walk must neither wait for pages nor for memory.
+/*
+ * Is the current task being killed, or does it exit? A walk must then wait neither for pages
+ * nor for memory: SIGKILL is consumed on the way to do_exit(), and a second one is not
+ * accepted. From then on nothing could end a wait, and only the flags show that.
  */
 static inline bool unwind_is_dying(void)
 {
@@ -69,21 +62,16 @@ static inline bool unwind_is_dying(void)
 	       READ_ONCE(signal->group_exec_task);
 }
 
-/**
- * unwind_gfp - How may a walk of the current task allocate memory?
- *
- * By reclaim: a cgroup at its limit that is full of page cache is the normal state of
- * a container. But a trace is not worth killing anybody, nor the last memory, and a
- * task that is to go must not be held up. Nor must one for which reclaim found nothing:
- * it may come here in each system call.
- *
- * Context: Process context, may sleep.
- * Return: The flags.
+/*
+ * How may a walk of the current task allocate memory? By reclaim: a cgroup at its limit that
+ * is full of page cache is the normal state of a container. But a trace is not worth killing
+ * anybody, nor the last memory, and a task that is to go must not be held up. Nor must one
+ * that may come here in each system call: reclaim in vain is not tried again for a second.
  */
 static inline gfp_t unwind_gfp(void)
 {
-	if (unwind_is_dying() ||
-	    (unwind_bucket_is_empty(&current->unwind_tries) && !arch_unwind_looked()))
+	if (unwind_is_dying() || unwind_bucket_lacks(&current->unwind_looks) >
+				 UNWIND_BUCKET * UNWIND_BUCKET_FILL)
 		return GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOMEMALLOC | __GFP_NOWARN;
 	return GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN;
 }

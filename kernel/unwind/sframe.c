@@ -691,17 +691,8 @@ sframe_decode_row(const struct sframe_section *sec,
  * Context: Process context, the mm is that of current, without locks that a page fault
  *	    may need. May sleep, unless page faults are disabled: then any, and what is
  *	    not present counts as not readable.
- * Return:
- * * %SFRAME_OK			- found
- * * %SFRAME_NO_ROW		- no code of the table's, or no row for it
- * * %SFRAME_UNSUPPORTED	- the function has a property, or the rule a register,
- *				  that the decoder does not know
- * * %SFRAME_FAULT		- the table cannot be read; a later attempt may succeed
- * * %SFRAME_TOO_LONG		- more than SFRAME_MAX_ROWS rows, or SFRAME_MAX_BACK
- *				  functions before the one where the search ends
- * * %SFRAME_BAD_FUNC		- the function or its rows make no sense; others may
- * * %SFRAME_BAD_ORDER		- the index is not sorted: ask no more, see
- *				  sframe_is_bad_table()
+ * Return: %SFRAME_OK; or why there is no rule, see enum sframe_status. After
+ *	   %SFRAME_FAULT a later attempt may succeed.
  */
 enum sframe_status sframe_find(const struct sframe_section *sec, u64 ip,
 			       struct unwind_rule *rule)
@@ -730,7 +721,7 @@ enum sframe_status sframe_find(const struct sframe_section *sec, u64 ip,
 }
 EXPORT_SYMBOL_IF_KUNIT(sframe_find);
 
-static const char * const sframe_status_texts[SFRAME_NR_STATUS] = {
+const char * const sframe_status_text[SFRAME_NR_STATUS] = {
 	[SFRAME_OK]		 = "found",
 	[SFRAME_NO_ROW]		 = "no row for the address",
 	[SFRAME_UNSUPPORTED]	 = "function of an unknown kind",
@@ -748,15 +739,4 @@ static const char * const sframe_status_texts[SFRAME_NR_STATUS] = {
 	[SFRAME_BAD_ROWS_RANGE]	 = "rows out of bounds",
 	[SFRAME_BAD_ORDER]	 = "index out of order",
 };
-
-/**
- * sframe_status_text - A status in words, for messages and traces
- * @status:	The status
- *
- * Return: A constant string.
- */
-const char *sframe_status_text(enum sframe_status status)
-{
-	return sframe_status_texts[status];
-}
 EXPORT_SYMBOL_IF_KUNIT(sframe_status_text);

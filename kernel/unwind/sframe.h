@@ -6,15 +6,9 @@
  * Decoder of SFrame tables (AMD64, versions 2 and 3): which rule leads from a
  * frame to its caller, for the code at an address.
  *
- * The decoder knows nothing about address spaces, locks or memory management: it
- * gets the bounds of a table and finds a rule in it.
- *
- * The table is user memory that can change at any time. Only what is in struct
- * sframe_section is kept, and was checked; everything else is read and checked at
- * each lookup.
- *
- * Work is bounded: a lookup reads at most 66 + SFRAME_MAX_BACK entries of the
- * function index and SFRAME_MAX_ROWS rows.
+ * The table is user memory that can change at any time. Only struct sframe_section is
+ * kept, and was checked; all else is read and checked at each lookup: at most 66 +
+ * SFRAME_MAX_BACK entries of the function index and SFRAME_MAX_ROWS rows.
  */
 
 #include <linux/types.h>
@@ -65,14 +59,16 @@ struct sframe_section {
 	bool	pcrel;
 };
 
-/* Results of reading a table; sframe_status_text() has them in words. */
+/* Results of reading a table; sframe_status_text[] has them in words. */
 enum sframe_status {
 	SFRAME_OK,
+	/* It is no code of the table's, or has no row. */
 	SFRAME_NO_ROW,
-	/* The function has a property that the format has left for later. */
+	/* The function has a property, or its rule a register, that the decoder does not know. */
 	SFRAME_UNSUPPORTED,
 	/* The table could not be read just now, or is no user memory. */
 	SFRAME_FAULT,
+	/* More than SFRAME_MAX_ROWS rows, or SFRAME_MAX_BACK functions to step back over */
 	SFRAME_TOO_LONG,
 	/* This says nothing about other functions; what follows is about all. */
 	SFRAME_BAD_FUNC,
@@ -95,9 +91,10 @@ static inline bool sframe_is_bad_table(enum sframe_status status)
 	return status > SFRAME_BAD_FUNC;
 }
 
+extern const char * const sframe_status_text[SFRAME_NR_STATUS];
+
 enum sframe_status sframe_open(struct sframe_section *sec);
 enum sframe_status sframe_find(const struct sframe_section *sec, u64 ip,
 			       struct unwind_rule *rule);
-const char *sframe_status_text(enum sframe_status status);
 
 #endif /* _KERNEL_UNWIND_SFRAME_H */

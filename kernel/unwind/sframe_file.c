@@ -58,16 +58,18 @@ static bool is_memory(const struct sframe_section *sec, unsigned int *seen)
 }
 
 /**
- * unwind_sframe_alloc - Memory for what is kept of a table
- * @gfp:	How to get it
+ * unwind_sframe_alloc - Make what is kept of a table
+ * @sec:	The table
+ * @gfp:	How to get the memory
  *
  * Return: That, with a reference; NULL if there is no memory.
  */
-struct unwind_sframe *unwind_sframe_alloc(gfp_t gfp)
+struct unwind_sframe *unwind_sframe_alloc(const struct sframe_section *sec, gfp_t gfp)
 {
 	struct unwind_sframe *sframe = kzalloc(sizeof(*sframe), gfp);
 
 	if (sframe) {
+		sframe->sec = *sec;
 		sframe->seq = UNWIND_SEQ_NONE;
 		refcount_set(&sframe->ref, 1);
 	}
@@ -225,20 +227,18 @@ struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
 		if (status == SFRAME_FAULT)
 			return ERR_PTR(-EAGAIN);
 		if (status != SFRAME_OK)
-			why = sframe_status_text(status);
+			why = sframe_status_text[status];
 	}
 	trace_unwind_sframe_section(range->start, range->end, sec.start, sec.num_fdes,
 				    sec.version, why ?: "found");
 	if (why)
 		return ERR_PTR(-ENOENT);
 
-	sframe = unwind_sframe_alloc(gfp);
-	if (!sframe) {
-		unwind_no_memory(gfp);
-		return ERR_PTR(-EAGAIN);
-	}
-	sframe->sec = sec;
-	return sframe;
+	sframe = unwind_sframe_alloc(&sec, gfp);
+	if (sframe)
+		return sframe;
+	unwind_no_memory(gfp);
+	return ERR_PTR(-EAGAIN);
 }
 
 /**
@@ -286,7 +286,7 @@ enum unwind_user_status unwind_sframe_rule(struct unwind_sframe *sframe,
 						    sframe->sec.start,
 						    sframe->sec.num_fdes,
 						    sframe->sec.version,
-						    sframe_status_text(status));
+						    sframe_status_text[status]);
 	}
 	rule->word = UNWIND_WORD_STOP(why);
 	return UNWIND_USER_FOUND;

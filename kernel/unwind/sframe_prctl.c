@@ -92,23 +92,7 @@ static int check_memory(struct unwind_range *range, const struct sframe_section 
  * was added before for some of the code, and comes before all that the kernel finds. To
  * change a table in place, remove it and add it again: rules are cached.
  *
- * Return: 0, or
- *
- *	=============	========================================================
- *	-EINVAL		a range is empty or ends before it starts; the table is
- *			not aligned; the mm is not of 64-bit kind; the kernel
- *			does not read SFrame tables
- *	-EFAULT		a range is not within user space, starts at 0, or has a
- *			hole; the header cannot be read
- *	-EFBIG		a table of more than 4 GiB
- *	-EACCES		some of the code is not executable, or some of the table
- *			not readable, or one of them is device memory
- *	-EOPNOTSUPP	a table of another version or for another machine
- *	-ENOEXEC	no table, or one that is refused for another reason
- *	-ENOSPC		UNWIND_MAX_ADDED tables have been added
- *	-ENOMEM		no memory, or the limit of the memory cgroup
- *	-EINTR		the task is being killed
- *	=============	========================================================
+ * Return: 0, or one of the errors in Documentation/userspace-api/sframe-unwinding.rst.
  */
 int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 		     unsigned long text_start, unsigned long text_end)
@@ -141,12 +125,10 @@ int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 		return ret;
 
 	um = unwind_mm_get(current->mm, PRCTL_GFP);
-	range.sframe = unwind_sframe_alloc(PRCTL_GFP);
+	range.sframe = unwind_sframe_alloc(&sec, PRCTL_GFP);
 	ret = -ENOMEM;
-	if (um && range.sframe) {
-		range.sframe->sec = sec;
+	if (um && range.sframe)
 		ret = unwind_map_insert(um, &range, PRCTL_GFP);
-	}
 	if (ret) {
 		unwind_sframe_put(range.sframe);
 		return ret;
@@ -166,14 +148,7 @@ int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
  * If the table was added for several ranges of code, it is removed from all of them.
  * Walks that are reading the table may go on doing so for a moment.
  *
- * Return: 0, or
- *
- *	=======		========================================================
- *	-EINVAL		an argument that must be 0 is not, or the kernel does
- *			not read SFrame tables
- *	-ENOENT		there is no such table that was added
- *	-ENOMEM		no memory to make what the kernel knows anew
- *	=======		========================================================
+ * Return: As sframe_prctl_add().
  */
 int sframe_prctl_remove(unsigned long sframe_start, unsigned long arg3,
 			unsigned long arg4, unsigned long arg5)

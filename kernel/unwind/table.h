@@ -24,7 +24,6 @@
  * @nr_rows:	Number of rows
  * @block_shift: A block is so many bytes, as a power of two, at most a page
  * @serial:	Names it in the trace
- * @used:	A walk has come to code that it has
  * @size:	Bytes of memory that all this takes
  * @runs:	As it was handed in
  * @blocks:	As above
@@ -39,7 +38,6 @@ struct unwind_table {
 	unsigned int			nr_runs;
 	unsigned int			nr_rows;
 	unsigned int			block_shift;
-	bool				used;
 	u64				serial;
 	size_t				size;
 	const struct unwind_table_run	*runs;

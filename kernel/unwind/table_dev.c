@@ -14,7 +14,6 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/init.h>
-#include <linux/kdev_t.h>
 #include <linux/memfd.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
@@ -77,7 +76,15 @@ struct dev_file {
 	u32			next;
 };
 
+bool sysctl_unwind_in_place = true;
 static struct ctl_table table_sysctls[] = {
+	{
+		.procname	= "unwind_in_place",
+		.data		= &sysctl_unwind_in_place,
+		.maxlen		= sizeof(sysctl_unwind_in_place),
+		.mode		= 0644,
+		.proc_handler	= proc_dobool,
+	},
 	{
 		.procname	= "unwind_table_max_kb",
 		.data		= &table_max_kb,
@@ -203,33 +210,6 @@ static long dev_make(struct dev_file *df, const void __user *argp, size_t size)
 	return ret == -EBUSY ? -ENOSPC : ret;
 }
 
-/* Does the argument say which file was read? */
-static bool names_file(const struct unwind_table_attach *arg)
-{
-	size_t start = offsetof(struct unwind_table_attach, file_size);
-
-	return arg->flags & UNWIND_TABLE_ATTACH_FD ||
-	       memchr_inv((void *)arg + start, 0, sizeof(*arg) - start);
-}
-
-/* Is this the inode of the file that was read? */
-static int check_identity(const struct unwind_table_attach *arg,
-			  const struct inode *inode)
-{
-	dev_t dev = inode->i_sb->s_dev;
-
-	if (arg->flags & UNWIND_TABLE_ATTACH_FD) {
-		CLASS(fd_raw, f)(arg->file);
-
-		if (fd_empty(f))
-			return -EBADF;
-		return file_inode(fd_file(f)) == inode ? 0 : -ESTALE;
-	}
-	return MAJOR(dev) == arg->dev_major && MINOR(dev) == arg->dev_minor &&
-	       inode->i_ino == arg->ino &&
-	       inode->i_generation == arg->ino_generation ? 0 : -ESTALE;
-}
-
 /*
  * Files without a name, such as memfds, are opened without being counted as open for
  * writing. That nobody can write to them is only certain if they are sealed.
@@ -267,11 +247,12 @@ static int check_file(struct file *mapped, const struct unwind_table_attach *arg
 	struct inode *inode = file_inode(mapped);
 	const struct inode *seen;
 	struct timespec64 mtime;
-	int ret;
 
-	ret = check_identity(arg, file_user_inode(mapped));
-	if (ret)
-		return ret;
+	CLASS(fd_raw, read)(arg->file);
+	if (fd_empty(read))
+		return -EBADF;
+	if (file_inode(fd_file(read)) != file_user_inode(mapped))
+		return -ESTALE;
 	/* Copied up since it was mapped: it is read from there now. */
 	if (dentry->d_flags & DCACHE_OP_REAL && d_real_inode(dentry) != inode)
 		return -ESTALE;
@@ -292,7 +273,8 @@ static int check_file(struct file *mapped, const struct unwind_table_attach *arg
 
 /*
  * All tracers believe what is attached. So it takes rights over the whole system of who
- * opened the device, or the right to change the file: then its code can be anything, too.
+ * opened the device, or the file has to be the caller's: who owns code can have it do
+ * anything, if not in this file (it may be immutable), then in the next one of that name.
  * Many containers share the inode below an overlay, and all processes the vDSO.
  */
 static bool may_attach(struct file *device, struct file *mapped)
@@ -382,6 +364,9 @@ static int attach_table(struct dev_file *df, const void *key, struct file *file,
 	struct inode *inode = file ? file_inode(file) : NULL;
 	int ret;
 
+	if (!inode != !arg->flags)
+		return -EINVAL;
+
 	guard(mutex)(&df->lock);
 
 	attach->table = xa_load(&df->tables, arg->table);
@@ -395,8 +380,6 @@ static int attach_table(struct dev_file *df, const void *key, struct file *file,
 		ret = check_file(file, arg);
 		if (ret)
 			return ret;
-	} else if (names_file(arg)) {
-		return -EINVAL;
 	}
 	return unwind_file_attach(key, inode, attach);
 }
@@ -429,14 +412,12 @@ static const void *look_at(int pidfd, u64 address, struct file **file)
 	return key;
 }
 
-static int check_attach(const struct unwind_table_attach *arg)
+/* The file that was read is named, or nothing is: for the vDSO. */
+static bool check_attach(const struct unwind_table_attach *arg)
 {
-	if (arg->flags & ~UNWIND_TABLE_ATTACH_FD || arg->mtime_nsec >= NSEC_PER_SEC)
-		return -EINVAL;
-	if (arg->flags & UNWIND_TABLE_ATTACH_FD)
-		return arg->dev_major || arg->dev_minor || arg->ino ||
-		       arg->ino_generation ? -EINVAL : 0;
-	return arg->file ? -EINVAL : 0;
+	if (arg->flags == UNWIND_TABLE_ATTACH_FD)
+		return arg->mtime_nsec < NSEC_PER_SEC;
+	return !arg->flags && !arg->file_size && !arg->mtime_sec && !arg->mtime_nsec && !arg->file;
 }
 
 static long dev_attach(struct file *device, const void __user *argp, size_t size)
@@ -447,9 +428,11 @@ static long dev_attach(struct file *device, const void __user *argp, size_t size
 	const void *key;
 	int ret;
 
-	ret = copy_struct_from_user(&arg, sizeof(arg), argp, size) ?: check_attach(&arg);
+	ret = copy_struct_from_user(&arg, sizeof(arg), argp, size);
 	if (ret)
 		return ret;
+	if (!check_attach(&arg))
+		return -EINVAL;
 	key = look_at(arg.pidfd, arg.address, &file);
 	if (IS_ERR(key))
 		return PTR_ERR(key);
@@ -523,17 +506,14 @@ static long table_command(struct file *file, unsigned int cmd, unsigned long arg
 
 	switch (_IOC_NR(cmd)) {
 	case _IOC_NR(UNWIND_TABLE_MAKE):
-		if (size < UNWIND_TABLE_MAKE_SIZE_VER0)
-			return -EINVAL;
-		return dev_make(df, argp, size);
+		return size < UNWIND_TABLE_MAKE_SIZE_VER0 ? -EINVAL :
+							    dev_make(df, argp, size);
 	case _IOC_NR(UNWIND_TABLE_ATTACH):
-		if (size < UNWIND_TABLE_ATTACH_SIZE_VER0)
-			return -EINVAL;
-		return dev_attach(file, argp, size);
+		return size < UNWIND_TABLE_ATTACH_SIZE_VER0 ? -EINVAL :
+							      dev_attach(file, argp, size);
 	case _IOC_NR(UNWIND_TABLE_QUERY):
-		if (size < UNWIND_TABLE_QUERY_SIZE_VER0)
-			return -EINVAL;
-		return dev_query(argp, size);
+		return size < UNWIND_TABLE_QUERY_SIZE_VER0 ? -EINVAL :
+							     dev_query(argp, size);
 	default:
 		return -ENOTTY;
 	}
@@ -597,6 +577,8 @@ static DEFINE_PER_CPU(struct table_counts, table_counts);
  */
 void unwind_files_count_walk(const struct unwind_user_state *state)
 {
+	if (state->word_size != sizeof(u64))
+		return;
 	this_cpu_inc(table_counts.walks);
 	if (state->status == UNWIND_USER_END)
 		this_cpu_inc(table_counts.complete);

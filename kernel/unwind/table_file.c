@@ -36,9 +36,10 @@ static unsigned int nr_files;
 /* Protects @files, @nr_files, what is said at struct unwind_file, and all attachments */
 static DEFINE_SPINLOCK(files_lock);
 
-/* How often the device is open */
+/* How often the device is open; and are there tables, of which walks in place make use? */
 static unsigned int nr_open;
-/* Protects @nr_open and the key */
+DEFINE_STATIC_KEY_FALSE(unwind_in_place_key);
+/* Protects @nr_open and the keys */
 static DEFINE_MUTEX(open_lock);
 
 static void use_first(struct unwind_file *file)
@@ -170,20 +171,6 @@ static void drop_stale(struct unwind_file *file, const struct inode *inode)
 }
 
 /**
- * unwind_file_has_table - Is there a table for a file?
- * @key:	What the file is known by
- *
- * Context: Any, in an RCU reader
- * Return: True if so.
- */
-bool unwind_file_has_table(const void *key)
-{
-	const struct unwind_file *file = find_file(key);
-
-	return file && rcu_access_pointer(file->first);
-}
-
-/**
  * unwind_file_find_table - Find the table for a file as it is now
  * @key:	What the file is known by
  * @identity:	Of its contents
@@ -219,7 +206,7 @@ struct unwind_file *unwind_file_get(const void *key, const struct inode *inode)
 	struct unwind_file *file;
 
 	scoped_guard(rcu) {
-		if (!unwind_file_has_table(key))
+		if (!find_file(key))
 			return NULL;
 	}
 
@@ -234,21 +221,6 @@ struct unwind_file *unwind_file_get(const void *key, const struct inode *inode)
 		return file;
 	put_locked(file);
 	return NULL;
-}
-
-static void add_file(struct unwind_file *file, const void *key, const struct inode *inode)
-{
-	lockdep_assert_held(&files_lock);
-
-	file->key = key;
-	if (inode) {
-		file->dev = inode->i_sb->s_dev;
-		file->ino = inode->i_ino;
-	}
-	INIT_LIST_HEAD(&file->attached);
-	refcount_set(&file->ref, 1);
-	hash_add_rcu(files, &file->hash, (unsigned long)key);
-	nr_files++;
 }
 
 /**
@@ -281,7 +253,15 @@ int unwind_file_attach(const void *key, const struct inode *inode,
 			drop_stale(file, inode);
 	} else if (nr_files < MAX_FILES) {
 		file = no_free_ptr(new);
-		add_file(file, key, inode);
+		file->key = key;
+		if (inode) {
+			file->dev = inode->i_sb->s_dev;
+			file->ino = inode->i_ino;
+		}
+		INIT_LIST_HEAD(&file->attached);
+		refcount_set(&file->ref, 1);
+		hash_add_rcu(files, &file->hash, (unsigned long)key);
+		nr_files++;
 	} else {
 		return -ENOSPC;
 	}
@@ -299,18 +279,6 @@ int unwind_file_attach(const void *key, const struct inode *inode,
 	use_first(file);
 	trace_unwind_table_file(table->serial, file->dev, file->ino, "attached");
 	return 0;
-}
-
-/**
- * unwind_table_note_use - A walk has come to code that a table has
- * @table:	Table
- */
-void unwind_table_note_use(struct unwind_table *table)
-{
-	if (likely(READ_ONCE(table->used)))
-		return;
-	WRITE_ONCE(table->used, true);
-	trace_unwind_table(table->serial, table->nr_rows, table->size, "used");
 }
 
 static bool detach_one(struct unwind_table *table)

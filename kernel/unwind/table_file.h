@@ -118,14 +118,12 @@ static inline bool unwind_file_is_dead(const struct unwind_file *file)
 void unwind_files_open(void);
 void unwind_files_close(void);
 
-bool unwind_file_has_table(const void *key);
 struct unwind_table *unwind_file_find_table(const void *key,
 					    const struct unwind_identity *identity);
 struct unwind_file *unwind_file_get(const void *key, const struct inode *inode);
 int unwind_file_attach(const void *key, const struct inode *inode,
 		       struct unwind_attach *attach);
 void unwind_table_detach(struct unwind_table *table);
-void unwind_table_note_use(struct unwind_table *table);
 
 void unwind_files_count_walk(const struct unwind_user_state *state);
 

@@ -38,11 +38,11 @@
 #include <linux/magic.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
+#include <linux/perf_event.h>
 #include <linux/ptrace.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
-#include <linux/sysctl.h>
 #include <linux/uaccess.h>
 #include <linux/unwind_deferred.h>
 #include <linux/unwind_rule.h>
@@ -65,6 +65,9 @@
  * trace is full.
  */
 #define UNWIND_USER_MAX_SIGNALS	16
+
+/* Frames of a round of unwind_user_look() */
+#define UNWIND_USER_LOOK	32
 
 /* The FP of a frame in which it is not known. No address, nor a multiple of anything */
 #define UNWIND_USER_FP_UNKNOWN	(BIT(63) | 1)
@@ -458,12 +461,6 @@ unwind_user_step(struct unwind_user_state *state,
 	return UNWIND_USER_FOUND;
 }
 
-/* The address whose rule is the frame's: a call may be the last instruction. */
-static unsigned long unwind_user_pc(const struct unwind_user_state *state)
-{
-	return state->ip - !state->topmost;
-}
-
 /*
  * An exact IP can be in code that uprobes have put into the address space. Show
  * the place in the program that it stands for.
@@ -525,8 +522,9 @@ unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
 		return arch_unwind_user_topmost(state, &rule->word) == UNWIND_USER_FOUND ?
 		       UNWIND_USER_FOUND : UNWIND_USER_CORRUPT;
 
+	/* A call may be the last instruction of its function. */
 	if (has_tables)
-		status = unwind_code_rule(state->code, unwind_user_pc(state),
+		status = unwind_code_rule(state->code, state->ip - !state->topmost,
 					  state->status == UNWIND_USER_NO_RULE, rule, type);
 	if (status != UNWIND_USER_NO_RULE)
 		return status;
@@ -861,8 +859,6 @@ static __always_inline void unwind_user_walk(struct unwind_user_state *state,
 		nr--;
 	trace->nr = nr;
 	trace->end = state->status;
-	if (unwind_files_used() && state->word_size == sizeof(u64))
-		unwind_files_count_walk(state);
 }
 
 /**
@@ -889,22 +885,21 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	/* Set up field by field, as this runs in each sampled entry. */
 	struct unwind_code code __uninitialized;
 	struct unwind_user_state state __uninitialized;
-	int ret;
 
 	might_fault();
-
 	trace->nr = 0;
 	trace->end = UNWIND_USER_REFUSED;
 	state.regs = task_pt_regs(current);
 	state.in_place = false;
-	ret = unwind_user_start(&state);
-	if (ret)
-		return ret;
+	if (unwind_user_start(&state))
+		return -EINVAL;
 
 	state.code = &code;
 	unwind_code_begin(&code, state.in_place);
 	unwind_user_walk(&state, trace, max_entries);
-	unwind_code_end(&code);
+	unwind_sframe_put(code.sframe);
+	if (unwind_files_used())
+		unwind_files_count_walk(&state);
 
 	/* A fatal signal ends page faults: blame that, not the stack. */
 	if (state.status == UNWIND_USER_FAULT && fatal_signal_pending(current))
@@ -915,11 +910,33 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	return 0;
 }
 
-/* On as long as somebody supplies tables, of which walks in place may make use */
-DEFINE_STATIC_KEY_FALSE(unwind_in_place_key);
+/**
+ * unwind_user_look - Walk the user space stack of the current task for what that learns
+ *
+ * As deep as perf walks by default, so that it comes to all code that an event does.
+ *
+ * Context: As unwind_user().
+ */
+void unwind_user_look(void)
+{
+	struct unwind_code code __uninitialized;
+	struct unwind_user_state state __uninitialized;
+	unsigned long entries[UNWIND_USER_LOOK];
+	struct unwind_stacktrace trace = { .entries = entries };
+	unsigned int rounds = DIV_ROUND_UP(PERF_MAX_STACK_DEPTH, UNWIND_USER_LOOK - 1);
 
-/* kernel.unwind_in_place */
-bool sysctl_unwind_in_place = true;
+	state.regs = task_pt_regs(current);
+	state.in_place = false;
+	if (unwind_user_start(&state))
+		return;
+	state.code = &code;
+	unwind_code_begin(&code, state.in_place);
+	do {
+		/* Begins with the last frame of the round before, whose rule is still open. */
+		unwind_user_walk(&state, &trace, UNWIND_USER_LOOK);
+	} while (--rounds && state.status == UNWIND_USER_FOUND);
+	unwind_sframe_put(code.sframe);
+}
 
 /**
  * unwind_user_in_place - Walk the user space stack of the current task at once
@@ -953,25 +970,10 @@ void unwind_user_in_place(struct unwind_stacktrace *trace, unsigned int max_entr
 		state.code = &code;
 		unwind_code_begin(&code, state.in_place);
 		unwind_user_walk(&state, trace, max_entries);
+		if (unwind_files_used())
+			unwind_files_count_walk(&state);
 		if (code.wants_look)
 			unwind_deferred_look(code.um ? &code.um->looks : NULL);
 	}
 	pagefault_enable();
 }
-
-static struct ctl_table unwind_user_sysctls[] = {
-	{
-		.procname	= "unwind_in_place",
-		.data		= &sysctl_unwind_in_place,
-		.maxlen		= sizeof(sysctl_unwind_in_place),
-		.mode		= 0644,
-		.proc_handler	= proc_dobool,
-	},
-};
-
-static int __init unwind_user_sysctl_init(void)
-{
-	register_sysctl_init("kernel", unwind_user_sysctls);
-	return 0;
-}
-late_initcall(unwind_user_sysctl_init);

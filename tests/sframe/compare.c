@@ -366,7 +366,7 @@ static void compare_pc(struct file *f, u64 pc, const struct cfi_row *row,
 	if (results[result].explained || again || f->reports++ >= MAX_REPORTS)
 		return;
 	printf("# %s: %#llx: %s (%s)\n", f->name, (unsigned long long)pc,
-	       results[result].name, sframe_status_text(status));
+	       results[result].name, sframe_status_text[status]);
 	if (row)
 		print_rule("cfi", &row->rule);
 	if (status == SFRAME_OK)

@@ -66,7 +66,7 @@ static inline bool elf_file_open(struct elf_file *e, const char *name)
 	e->sec.end = shdr->sh_addr + data->d_size;
 	status = user_open(&e->sec);
 	if (status != SFRAME_OK)
-		errx(1, "%s: %s", name, sframe_status_text(status));
+		errx(1, "%s: %s", name, sframe_status_text[status]);
 
 	for (i = 0; i < ehdr.e_phnum; i++) {
 		if (gelf_getphdr(e->elf, i, &phdr) && phdr.p_type == PT_LOAD &&

@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 		status = elf_file_find(&e, pc, &rule);
 		printf("%" PRIx64, pc);
 		if (status != SFRAME_OK) {
-			printf(" %s\n", sframe_status_text(status));
+			printf(" %s\n", sframe_status_text[status]);
 			continue;
 		}
 		if (rule.outermost) {

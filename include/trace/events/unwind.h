@@ -114,8 +114,8 @@ TRACE_EVENT(unwind_user_done,
 );
 
 /*
- * A table of rules for a file was handed in: "made", or why it was refused. What
- * became of it: "used" when the first walk finds a rule in it, and "gone".
+ * A table of rules for a file was handed in: "made", or why it was refused; or it is
+ * "gone".
  */
 TRACE_EVENT(unwind_table,
 

@@ -208,28 +208,23 @@ struct unwind_table_make {
 
 #define UNWIND_TABLE_MAKE_SIZE_VER0	24
 
-/* @file is a descriptor of the file, and @dev_major to @ino_generation are 0. */
+/* @file_size to @file say which file was read. */
 #define UNWIND_TABLE_ATTACH_FD		0x1
 
 /**
  * struct unwind_table_attach - Argument of UNWIND_TABLE_ATTACH
  * @size:	Bytes of this structure
- * @flags:	0 or UNWIND_TABLE_ATTACH_FD
+ * @flags:	UNWIND_TABLE_ATTACH_FD; 0 for the vDSO
  * @table:	What UNWIND_TABLE_MAKE returned
  * @pidfd:	A process, or one of its threads
  * @address:	Address in that process
  * @file_size:	Size of the file in bytes
  * @mtime_sec:	Its time of modification, taken before the file was read
  * @mtime_nsec:	Nanoseconds of that
- * @file:	Descriptor of the file, O_PATH will do. 0 without UNWIND_TABLE_ATTACH_FD
- * @dev_major:	Device of the file, as in PERF_RECORD_MMAP2 (maj)
- * @dev_minor:	As above (min)
- * @ino:	Number of its inode, as above
- * @ino_generation: As above
+ * @file:	Descriptor of the file, O_PATH will do
  *
  * The table is for the file that is mapped at @address, or for the vDSO, in all
- * processes. @file_size to @ino_generation say which file was read, and are all 0 for
- * the vDSO.
+ * processes. @file_size to @file are 0 for the vDSO.
  */
 struct unwind_table_attach {
 	__u32	size;
@@ -241,13 +236,9 @@ struct unwind_table_attach {
 	__s64	mtime_sec;
 	__u32	mtime_nsec;
 	__s32	file;
-	__u32	dev_major;
-	__u32	dev_minor;
-	__u64	ino;
-	__u64	ino_generation;
 };
 
-#define UNWIND_TABLE_ATTACH_SIZE_VER0	72
+#define UNWIND_TABLE_ATTACH_SIZE_VER0	48
 
 /**
  * struct unwind_table_query - Argument of UNWIND_TABLE_QUERY
@@ -314,7 +305,7 @@ struct unwind_table_query {
  *	EEXIST	this descriptor has already attached a table to this file
  *	EACCES	the caller may not look into the process, which takes ptrace access for
  *		reading unless it is its own
- *	EAGAIN	the process is changing what is mapped there, or is in execve(), now
+ *	EAGAIN	the process is changing what is mapped there, or is in fork() or execve()
  *	ENOMEM	no memory
  *	ENOSPC	the descriptor has as many attachments as it may have, or as many
  *		files as possible have tables

@@ -1389,12 +1389,12 @@ static void every_status_has_a_text_of_its_own(struct kunit *test)
 	unsigned int i, j;
 
 	for (i = 0; i < SFRAME_NR_STATUS; i++) {
-		KUNIT_EXPECT_TRUE(test, sframe_status_text(i));
+		KUNIT_EXPECT_TRUE(test, sframe_status_text[i]);
 		KUNIT_EXPECT_EQ(test, sframe_is_bad_table(i),
 				i >= SFRAME_BAD_BOUNDS && i <= SFRAME_BAD_ORDER);
 		for (j = 0; j < i; j++)
-			KUNIT_EXPECT_STRNEQ(test, sframe_status_text(i),
-					    sframe_status_text(j));
+			KUNIT_EXPECT_STRNEQ(test, sframe_status_text[i],
+					    sframe_status_text[j]);
 	}
 }
 

@@ -491,6 +491,49 @@ TEST_F(in_place, looks_are_limited)
 	close(counter);
 }
 
+/* A look comes to all code that an event does, the last frames of a deep stack included. */
+TEST_F(in_place, look_learns_as_deep_as_perf_walks)
+{
+	struct code_file files[2];
+	const struct up_rec *sample;
+	struct stack s = { };
+	uint64_t looks = 0;
+	unsigned int i;
+	int counter;
+
+	table_start(self->table);
+	table_row(self->table, PAGE, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(self->table, AT_MIDDLE, rule_cfa(RSP, 8));
+	table_row(self->table, AT_MIDDLE + 1, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(self->table, 8 * PAGE, rule_cfa(RSP, 8));
+	table_row(self->table, 9 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_end(self->table, 10 * PAGE);
+	for (i = 0; i < 2; i++) {
+		ASSERT_TRUE(file_make(&files[i], test_path(i ? "outer" : "inner"), 0xcc));
+		ASSERT_LT(0, file_use(self->fd, self->table, &files[i]));
+	}
+	ASSERT_TRUE(stack_start(&s, files[0].mem + CALL_MIDDLE));
+	for (i = 0; i < 120; i++)
+		s.words[i] = (unsigned long)files[i >= 117].mem + PLAIN_CALLER;
+	s.words[i] = (unsigned long)files[1].mem + PLAIN_OUTER;
+
+	counter = counter_of("unwind_look_task_work");
+	ASSERT_LE(0, counter);
+	ASSERT_TRUE(open_getppid(self));
+	ASSERT_EQ(0, ioctl(counter, PERF_EVENT_IOC_ENABLE, 0));
+	for (i = 0; i < 10; i++) {
+		sample = plain_sample(self, SYS_getppid, &s);
+		ASSERT_NE(NULL, sample);
+		EXPECT_EQ(122, sample->nr_user);
+		EXPECT_EQ(s.words[120], sample->user[121]);
+	}
+	ASSERT_EQ(sizeof(looks), read(counter, &looks, sizeof(looks)));
+	EXPECT_EQ(1, looks);
+	close(counter);
+	for (i = 0; i < 2; i++)
+		file_end(&files[i]);
+}
+
 #define FULL_DIR	"/sys/fs/cgroup/unwind_look"
 #define FULL_LIMIT	(8UL << 20)
 #define FULL_EVENTS	5000

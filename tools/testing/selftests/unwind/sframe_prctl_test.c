@@ -146,6 +146,27 @@ TEST_F(errors, device_memory_is_not_read_for_a_rule)
 	EXPECT_TRUE(is_exact(&a->code));
 }
 
+/* Nor one in so many mappings that to look at them would take longer than the walk. */
+TEST_F(errors, table_in_many_mappings_is_not_read)
+{
+	u8 *mem = map_anon(0, 17 * PAGE, PROT_READ, 0);
+	struct area *a = &self->area;
+	unsigned int i;
+
+	ASSERT_NE(MAP_FAILED, (void *)mem);
+	ASSERT_EQ(0, mprotect(mem, TABLE_SIZE, PROT_READ | PROT_WRITE));
+	ASSERT_TRUE(area_place(a, (u8 *)a->text, mem, 3, true, true));
+	for (i = 0; i < 16; i += 2)
+		ASSERT_EQ(0, mprotect(mem + i * PAGE, PAGE, PROT_READ | PROT_WRITE));
+	for (i = 1; i < 16; i += 2)
+		ASSERT_EQ(0, mprotect(mem + i * PAGE, PAGE, PROT_READ));
+	ASSERT_EQ(0, add_table(a->table, a->table + 16 * PAGE, a->text, a->text_end));
+	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, mprotect(mem + 16 * PAGE, PAGE, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(0, add_table(a->table, a->table + 17 * PAGE, a->text, a->text_end));
+	EXPECT_TRUE(is_cut(&a->code));
+}
+
 TEST_F(errors, code_of_several_executable_mappings_is_accepted)
 {
 	struct area *a = &self->area;

@@ -275,28 +275,11 @@ TEST_F(dev, trace_event_tells_what_became_of_a_table)
 	EXPECT_EQ(1, trace_count_of_task(" made"));
 	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
 	EXPECT_EQ(1, trace_count_of_task(" attached"));
-	EXPECT_EQ(0, trace_count_of_task(" used"));
-	EXPECT_TRUE(walks_plain(self->file.mem, 0));
-	EXPECT_TRUE(walks_plain(self->file.mem, 0));
-	EXPECT_EQ(1, trace_count_of_task(" used"));
 	EXPECT_EQ(0, dev_drop(self->fd, self->nr));
 	EXPECT_EQ(1, trace_count_of_task(" detached"));
 	EXPECT_EQ(1, trace_count_of_task(" gone"));
 	ASSERT_EQ(0, trace_event("unwind_table", false));
 	ASSERT_EQ(0, trace_event("unwind_table_file", false));
-}
-
-TEST_F(dev, table_in_which_no_walk_has_found_a_rule_is_not_used)
-{
-	table_start(self->table);
-	table_row(self->table, 12 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
-	table_end(self->table, 13 * PAGE);
-	trace_clear();
-	ASSERT_EQ(0, trace_event("unwind_table", true));
-	ASSERT_LT(0, file_use(self->fd, self->table, &self->file));
-	EXPECT_TRUE(walks_by_fp(self->file.mem));
-	ASSERT_EQ(0, trace_event("unwind_table", false));
-	EXPECT_EQ(0, trace_count_of_task(" used"));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -312,21 +295,15 @@ TEST_F(dev, attach_refuses_arguments_that_make_no_sense)
 	bad = arg;
 	bad.mtime_nsec = 1000000000;
 	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
-	/* A file is named in one way. */
+	/* The file is named without saying so. */
 	bad = arg;
 	bad.flags = 0;
 	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
-	bad = arg;
-	bad.dev_major = 1;
-	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
-	bad = arg;
-	bad.dev_minor = 1;
-	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
-	bad = arg;
-	bad.ino = 1;
-	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
-	bad = arg;
-	bad.ino_generation = 1;
+	/* Or nothing is, as if it were the vDSO. */
+	bad.file = 0;
+	bad.file_size = 0;
+	bad.mtime_sec = 0;
+	bad.mtime_nsec = 0;
 	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
 	/* What belongs to files, with the vDSO */
 	bad = arg;
@@ -563,64 +540,6 @@ TEST_F(dev, file_that_took_the_place_of_the_one_that_was_read)
 	arg.file = victim.fd;
 	EXPECT_EQ(0, dev_attach(self->fd, &arg));
 	file_end(&victim);
-}
-
-/* What a PERF_RECORD_MMAP2 says from the address on */
-struct mmap2 {
-	u64 addr, len, pgoff;
-	u32 maj, min;
-	u64 ino, ino_generation;
-};
-
-/* Map the file once more, and take down what perf says of that. */
-static bool map_with_perf(struct code_file *f, struct mmap2 *mmap2)
-{
-	struct perf_event_attr attr;
-	struct up_ring ring = { };
-	struct up_rec *rec;
-
-	up_attr_init(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, 0);
-	attr.mmap = 1;
-	attr.mmap2 = 1;
-	if (up_open(&ring, &attr, 0, -1, -1) || up_enable(&ring) || !file_map(f))
-		return false;
-	up_drain(&ring);
-	rec = up_nth(&ring, PERF_RECORD_MMAP2, 0);
-	if (rec)
-		memcpy(mmap2, (u32 *)rec->body + 2, sizeof(*mmap2));
-	up_close(&ring);
-	return rec && mmap2->addr == (unsigned long)f->mem;
-}
-
-TEST_F(dev, file_that_perf_names)
-{
-	struct unwind_table_attach arg = attach_arg(self), bad;
-	struct code_file f = self->file;
-	struct mmap2 mmap2;
-
-	ASSERT_TRUE(map_with_perf(&f, &mmap2));
-	arg.flags = 0;
-	arg.file = 0;
-	arg.dev_major = mmap2.maj;
-	arg.dev_minor = mmap2.min;
-	arg.ino = mmap2.ino;
-	arg.ino_generation = mmap2.ino_generation;
-	bad = arg;
-	bad.dev_major++;
-	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
-	bad = arg;
-	bad.dev_minor ^= 1;
-	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
-	bad = arg;
-	bad.ino++;
-	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
-	bad.ino = arg.ino + (1ULL << 32);
-	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
-	bad = arg;
-	bad.ino_generation++;
-	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
-	EXPECT_EQ(0, dev_attach(self->fd, &arg));
-	file_unmap(&f);
 }
 
 TEST_F(dev, attach_wants_the_file_that_the_table_is_for)
