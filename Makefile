@@ -106,7 +106,7 @@ fuzz: tree
 
 fuzz-walks: tree
 	@harness/build debug
-	@harness/fuzz-walks '$(if $(filter command environment,$(firstword $(origin MIN))),$(MIN),30)'
+	@harness/fuzz-walks debug $$((60 * $(if $(filter command environment,$(firstword $(origin MIN))),$(MIN),30)))
 
 unmodified: tree
 	@harness/build feature perf unwind-tables

@@ -44,28 +44,21 @@ LABEL enter_back
 	ret
 
 /* A function with a return probe, and signal handlers, each with a system call in it */
-.macro FUNCTION name
+.macro FUNCTION name sp bp nr call:vararg
 LABEL \name
+	/* The same bytes in 32-bit code */
 	push	%rbp
-	mov	%rsp, %rbp
-	mov	$110, %eax
-	syscall
+	mov	%\sp, %\bp
+	mov	$\nr, %eax
+	\call
 LABEL \name\()_ip
 	pop	%rbp
 	ret
 .endm
 
-	FUNCTION probed
-	FUNCTION handler
-LABEL handler_32
-	/* The same bytes, but for a prefix */
-	push	%rbp
-	mov	%esp, %ebp
-	mov	$64, %eax
-	int	$0x80
-LABEL handler_32_ip
-	pop	%rbp
-	ret
+	FUNCTION probed rsp rbp 110 syscall
+	FUNCTION handler rsp rbp 110 syscall
+	FUNCTION handler_32 esp ebp 64 int $0x80
 
 /* What handlers return to, by kind of the frame: 64-bit, x32, and two of 32-bit code */
 	.balign	16

@@ -27,13 +27,19 @@ static const char *const functions[] = {
 };
 
 static int ids[ARRAY_SIZE(functions) + 1], nr_ids;
-static int stack_map, tracepoint_program, kprobe_program, event_program;
+/* For tracepoints, kprobes, and software events */
+static int programs[3];
 
 /* A program that takes the user stack of its event */
 static int bpf_make(u32 type)
 {
+	static union bpf_attr map = {
+		.map_type = BPF_MAP_TYPE_STACK_TRACE, .key_size = 4,
+		.value_size = 8 * MAX_DEPTH, .max_entries = 1024,
+	};
 	const struct bpf_insn insns[] = {
-		{ .code = 0x18, .dst_reg = 2, .src_reg = BPF_PSEUDO_MAP_FD, .imm = stack_map }, { },
+		{ .code = 0x18, .dst_reg = 2, .src_reg = BPF_PSEUDO_MAP_FD,
+		  .imm = syscall(SYS_bpf, BPF_MAP_CREATE, &map, sizeof(map)) }, { },
 		{ .code = 0xb7, .dst_reg = 3, .imm = BPF_F_USER_STACK | BPF_F_REUSE_STACKID },
 		{ .code = 0x85, .imm = BPF_FUNC_get_stackid },
 		{ .code = 0xb7, .dst_reg = 0, .imm = 1 },
@@ -50,18 +56,14 @@ static int bpf_make(u32 type)
 /* Make all probes and programs that there are to be, of which worlds use some. */
 void events_init(const char *program)
 {
-	union bpf_attr map = {
-		.map_type = BPF_MAP_TYPE_STACK_TRACE, .key_size = 4,
-		.value_size = 8 * MAX_DEPTH, .max_entries = 1024,
-	};
-	char name[64];
+	char name[16];
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(functions); i++) {
-		snprintf(name, sizeof(name), "%c_%s", functions[i][0], functions[i] + 2);
-		if (put_text(TRACING "kprobe_events", "%c:fuzz/%s %s", name[0], name, name + 2))
-			printf("# no probe %s\n", functions[i]);
-		else
+		const char *f = functions[i];
+
+		sprintf(name, "f%u", nr_ids);
+		if (!put_text(TRACING "kprobe_events", "%c:fuzz/%s %s", f[0], name, f + 2))
 			ids[nr_ids++] = tracepoint_id("fuzz", name);
 	}
 	/* The file is mapped at 0x400000 from its start. */
@@ -71,22 +73,21 @@ void events_init(const char *program)
 	mkdir(INSTANCE, 0700);
 	put_text(INSTANCE "buffer_size_kb", "64");
 
-	stack_map = syscall(SYS_bpf, BPF_MAP_CREATE, &map, sizeof(map));
-	tracepoint_program = bpf_make(BPF_PROG_TYPE_TRACEPOINT);
-	kprobe_program = bpf_make(BPF_PROG_TYPE_KPROBE);
-	event_program = bpf_make(BPF_PROG_TYPE_PERF_EVENT);
-	if (stack_map < 0 || tracepoint_program < 0 || kprobe_program < 0 || event_program < 0 ||
-	    nr_ids < 10 || ids[nr_ids - 1] < 0)
+	programs[0] = bpf_make(BPF_PROG_TYPE_TRACEPOINT);
+	programs[1] = bpf_make(BPF_PROG_TYPE_KPROBE);
+	programs[2] = bpf_make(BPF_PROG_TYPE_PERF_EVENT);
+	if ((programs[0] | programs[1] | programs[2] | ids[nr_ids - 1]) < 0 || nr_ids < 10)
 		find("not all events can be made");
 }
 
 static int event_open(struct up_ring *ring, u32 type, u64 config, u64 period, bool deferred,
 		      pid_t pid, int cpu, int program)
 {
+	const u64 bits = UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT;
 	struct perf_event_attr attr;
 	int ret;
 
-	up_attr_init(&attr, type, config, deferred ? UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT : 0);
+	up_attr_init(&attr, type, config, deferred ? bits : 0);
 	attr.sample_period = period;
 	attr.exclude_callchain_kernel = 1;
 	ret = up_open_pages(ring, &attr, pid, cpu, -1, 32);
@@ -98,17 +99,16 @@ static int event_open(struct up_ring *ring, u32 type, u64 config, u64 period, bo
 /* Any event, not enabled yet */
 int event_any(struct up_ring *ring, bool deferred, pid_t pid, int cpu)
 {
-	static const u32 software[][2] = {
-		{ PERF_COUNT_SW_CPU_CLOCK, 100000 }, { PERF_COUNT_SW_PAGE_FAULTS, 1 },
-		{ PERF_COUNT_SW_CONTEXT_SWITCHES, 1 },
+	static const u32 software[] = {
+		PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_PAGE_FAULTS, PERF_COUNT_SW_CONTEXT_SWITCHES,
 	};
-	u32 i = rnd(ARRAY_SIZE(software));
+	u32 i = rnd(3), period = (1 + rnd(10)) * (i ? 1 : 100000);
 
 	if (one_in(2))
-		return event_open(ring, PERF_TYPE_SOFTWARE, software[i][0], software[i][1] * (1 + rnd(10)),
-				  deferred, pid, cpu, event_program);
+		return event_open(ring, PERF_TYPE_SOFTWARE, software[i], period, deferred, pid, cpu,
+				  programs[2]);
 	return event_open(ring, PERF_TYPE_TRACEPOINT, ids[one_in(2) ? i : rnd(nr_ids)], 1, deferred,
-			  pid, cpu, kprobe_program);
+			  pid, cpu, programs[1]);
 }
 
 /* The events of a thread: even ones are deferred, and the first two of known system calls. */
@@ -124,10 +124,13 @@ bool events_open(struct up_ring *rings)
 			continue;
 		if (i < 2)
 			ret = event_open(&rings[i], PERF_TYPE_TRACEPOINT, id, 1, !(i & 1), 0, -1,
-					 tracepoint_program) ?:
+					 programs[0]) ?:
 			      ioctl(rings[i].fd, PERF_EVENT_IOC_SET_FILTER, FILTER);
 		else
 			ret = event_any(&rings[i], !(i & 1), 0, -1);
+		/* More than there is room for in its buffer, since there may be no memory later */
+		rings[i].max_recs = 4096;
+		rings[i].recs = calloc(4096, sizeof(*rings[i].recs));
 		if (ret)
 			return false;
 	}
@@ -138,7 +141,8 @@ bool events_open(struct up_ring *rings)
 static const char *check_frames(const struct made *s, u32 first, const u64 *ips, u32 nr,
 				bool complete, bool at_event, bool whole)
 {
-	u32 i, want = s->nr - first;
+	bool ends = s->complete && s->nr - first <= MAX_DEPTH;
+	u32 i, want = s->nr - first < MAX_DEPTH ? s->nr - first : MAX_DEPTH;
 
 	/* Without tables, walks at the event are what they always were: by frame pointer. */
 	if (at_event && (world.dev < 0 || world.flaps))
@@ -165,11 +169,9 @@ static const char *check_frames(const struct made *s, u32 first, const u64 *ips,
 	}
 	if (nr < want && (complete || whole))
 		return complete ? "complete, and cut" : "cut";
-	if (nr == want && complete != s->complete && (complete || whole))
+	if (nr == want && complete != ends && (complete || whole))
 		return complete ? "complete, which it is not" : "not complete, which it is";
 	count(nr < want ? at_event ? EVENT_CUT : CUT : at_event ? EVENT_WHOLE : WHOLE);
-	if (complete)
-		count(COMPLETE);
 	return NULL;
 }
 
@@ -186,8 +188,8 @@ static void check(const struct made *s, const struct up_rec *rec, bool at_event,
 		whole = false;
 	}
 	what = check_frames(s, first, ips, nr, rec->misc & UT_MISC_OUTERMOST, at_event, whole);
-	if (!what || !find("%s; taken %s, misc %x, how %u, selectors %lx:%lx, seen and expected:",
-			   what, at_event ? "at the event" : "later", rec->misc, s->how, s->cs, s->ss))
+	if (!what || !find("%s %s, misc %x, how %u, selectors %lx:%lx, seen and expected:", what,
+			   at_event ? "at the event" : "later", rec->misc, s->how, s->cs, s->ss))
 		return;
 	for (i = 0; i < nr || first + i < s->nr; i++) {
 		u64 seen = i < nr ? ips[i] : 0, want = first + i < s->nr ? s->ips[first + i] : 0;
@@ -208,6 +210,8 @@ void events_check(struct up_ring *rings, const struct made *s)
 
 		if (ring->fd < 0)
 			continue;
+		/* Or reading would take longer than it takes for another record to come. */
+		up_disable(ring);
 		up_drain(ring);
 		/* What is lost at the end is told later. */
 		lost = up_count_lost(ring) || s->calls > 100;
@@ -224,9 +228,9 @@ void events_check(struct up_ring *rings, const struct made *s)
 				check(s, rec, false, calm && i < 2);
 			else if (rec->type == PERF_RECORD_SAMPLE && !rec->deferred)
 				check(s, rec, true, false);
-			else if (rec->type == PERF_RECORD_SAMPLE && !lost && samples < 200 &&
-				 (!rec->cookie || up_count_cookie(ring, rec->cookie) != 1))
-				find("a cookie without a record, or with several: %#lx", rec->cookie);
+			else if (rec->type == PERF_RECORD_SAMPLE && i < 2 && !lost &&
+				 up_count_cookie(ring, rec->cookie) != 1)
+				find("cookie %#lx without a record, or with several", rec->cookie);
 		}
 		up_forget(ring);
 	}
@@ -237,7 +241,6 @@ void events_of_all(bool on)
 {
 	static struct up_ring rings[16];
 	static u32 nr;
-	char path[128];
 	u32 i;
 
 	put_text(INSTANCE "events/fuzz/enable", "0");
@@ -249,12 +252,8 @@ void events_of_all(bool on)
 	if (one_in(2)) {
 		put_text(INSTANCE "options/userstacktrace", "%d", rnd(4) > 0);
 		put_text(INSTANCE "options/userstacktrace_delay", "%d", one_in(4));
-		for (i = 1 + rnd(3); i; i--) {
-			const char *f = functions[rnd(one_in(2) ? 3 : ARRAY_SIZE(functions))];
-
-			snprintf(path, sizeof(path), INSTANCE "events/fuzz/%c_%s/enable", f[0], f + 2);
-			put_text(path, "1");
-		}
+		for (i = 1 + rnd(3); i; i--)
+			put_text(INSTANCE "set_event", "fuzz:f%u", rnd(one_in(2) ? 3 : nr_ids - 1));
 	}
 	if (one_in(3)) {
 		u64 state = rnd_state;

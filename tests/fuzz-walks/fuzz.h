@@ -14,19 +14,17 @@ bool one_in(u32 n);
 #define MAX_THREADS	8
 #define RINGS		4
 
-/*
- * Of a world: its number; the seed of its random numbers; threads that have stacks walked,
- * those after them that change things, and how often each does so; has the memory of its
- * cgroup been used up; /dev/unwind_tables or -1, since walks at the event are by tables while
- * it is open; but is that so only some of the time; and the events of a thread.
- */
 extern struct world {
 	u32 nr;
 	u64 seed;
+	/* Threads that have stacks walked, those that change things, and how often they do so */
 	u32 walkers, changers, runs;
+	/* The memory of its cgroup has been used up. */
 	bool full;
+	/* The device, or -1: walks at the event are by tables while it is open; is it sometimes? */
 	int dev;
 	bool flaps;
+	/* The events of each thread */
 	u32 rings;
 	/* By itself; or before that, by exit, execve, SIGKILL or a fault */
 	enum { END_DONE, END_EXIT, END_EXEC, END_KILL, END_FAULT, NR_ENDS } end;
@@ -36,22 +34,19 @@ void world_init(void);
 void world_choose(void);
 void world_run(void);
 
-enum count { STACKS, WHOLE, COMPLETE, CUT, EVENT_WHOLE, EVENT_CUT, WILD, CHANGES, NR_COUNTS };
+enum count { STACKS, WHOLE, CUT, EVENT_WHOLE, EVENT_CUT, WILD, CHANGES, NR_COUNTS };
 
-/*
- * Shared by all worlds and who looks after them: the world has been made, and may begin; what
- * was found, and done, by all; and by thread, what it has done, -1 at its end.
- */
 extern struct shared {
+	/* The world has been made, and may begin. */
 	int ready, go;
 	u32 finds;
-	u64 count[NR_COUNTS], progress[MAX_THREADS];
+	u64 count[NR_COUNTS];
 } *shared;
 
 void count(enum count what);
-bool find(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+bool __printf(1, 2) find(const char *fmt, ...);
 bool without(const char *what);
-int put_text(const char *path, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int __printf(2, 3) put_text(const char *path, const char *fmt, ...);
 
 /*
  * Code consists of slots, each of which has one rule in a table: its number modulo RULES. The
@@ -99,7 +94,8 @@ struct made {
 	u64 ax, bx, cx, dx, si, di, bp, r12, ip, cs, flags, sp, ss;
 	enum { SYSCALL, INT80, BURST, SPIN, LOAD, SIGNAL, URETPROBE } how;
 	u32 calls, nr, handler, span;
-	u64 ips[MAX_DEPTH + 1];
+	/* That many, after the handler's, are more than a walk finds. */
+	u64 ips[MAX_DEPTH + 3];
 	bool complete, wild;
 };
 

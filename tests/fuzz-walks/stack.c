@@ -14,8 +14,11 @@
 /* Signal frames that a walk passes: less than the most */
 #define MAX_SIGNALS	12
 
-/* Nothing is mapped there. */
-#define NOWHERE		0x0f000000UL
+/* Addresses of no code, some of which are selectors; nothing is mapped at the last one. */
+static const u64 no_code[] = {
+	0, 1, -1, CS_64, CS_32, SS, 7, 15, 23, 31, 1ULL << 63, 1ULL << 47, (1ULL << 47) - PAGE,
+	-640, -512, 0xffffffffff600400, 0xffffffff81000000, 0xffff888000000000, 0x0f000000,
+};
 
 /* The kernel knows the first four restorers, and the C library has one for a signal above 31. */
 const int frame_signals[NR_FRAMES] = { 10, 12, 16, 23 };
@@ -71,7 +74,7 @@ struct build {
 	u32 word;
 	u64 ip_base, sp_base;
 	u64 ip, sp;
-	/* Where its caller's IP belongs; its own FP, which is open until a rule needs it */
+	/* Where its caller's IP belongs, if anywhere; its FP, which is open until it is needed */
 	u64 ra;
 	void *fp;
 	/* 0 if a walk does not know it */
@@ -92,16 +95,13 @@ static void put_fp(struct build *b, u64 val)
 	memcpy(b->fp, &val, b->fp_len);
 }
 
-static void put_ra(struct build *b, u64 ip)
-{
-	put(b->ra, ip ? ip - b->ip_base : 0, b->word);
-}
-
-/* The last frame's IP is that. */
+/* Another frame, whose IP may belong somewhere */
 static void add(struct build *b, u64 ip)
 {
 	b->ip = ip;
-	if (b->s->nr <= MAX_DEPTH)
+	if (b->ra)
+		put(b->ra, ip - b->ip_base, b->word);
+	if (b->s->nr < ARRAY_SIZE(b->s->ips))
 		b->s->ips[b->s->nr++] = ip;
 }
 
@@ -216,8 +216,8 @@ static void add_signal(struct build *b)
 	u64 cs, ss, at = b->ra + contexts[kind];
 
 	add(b, (unsigned long)frame_restorers[kind]);
-	put_ra(b, b->ip);
 	b->top[b->on] = b->ra + 288;
+	b->ra = 0;
 	if (one_in(3) && !is_full(b, !b->on))
 		b->on = !b->on;
 	b->fp = (void *)(at + f->bp);
@@ -237,38 +237,28 @@ static void add_signal(struct build *b)
 /* The caller of the last frame is nothing that has a caller. */
 static void add_end(struct build *b)
 {
-	static const u64 bad[] = {
-		0xffffffff81000000, 0xffff888000000000, 1ULL << 63, -640, -512, 0xffffffffff600400,
-		1ULL << 47, (1ULL << 47) - PAGE, -1,
-	};
 	const struct region *r = any_region();
-	u64 fps[] = {
-		0, b->end[1] + 8 * rnd(8), b->end[1] + 8 * rnd(8), b->sp - 1 - rnd(64),
-	};
+	u64 fp = (one_in(3) ? b->sp - 1 - rnd(64) : b->end[1] + rnd(64)) - b->sp_base;
 	u32 how = rnd(4), i = STUBS + rnd(RULES - STUBS);
-	u64 fp = fps[rnd(4)];
 
 	if (how == 0 && b->word == 8) {
 		/* No address, or one that is not of code */
-		put(b->ra, one_in(4) ? NOWHERE : one_in(4) ? b->sp : bad[rnd(ARRAY_SIZE(bad))], 8);
+		put(b->ra, one_in(4) ? b->sp : no_code[rnd(ARRAY_SIZE(no_code))], 8);
 	} else if (how == 1) {
-		put_ra(b, 0);
+		put(b->ra, 0, b->word);
 	} else if (how == 2 && b->word == 8 && r->kind == TABLE &&
 		   table_rules[i].kind != UNWIND_TABLE_CALLER) {
 		add_code(b, r, r->addr + SLOT * (RULES * (1 + rnd(20)) + i) + 1 + rnd(15));
-		put_ra(b, b->ip);
 		make_frame(b);
 	} else if (one_in(2)) {
 		/* Where the program begins */
 		add(b, getauxval(AT_ENTRY) + 1 + rnd(60));
-		put_ra(b, b->ip);
 		put_fp(b, 0);
 		b->s->complete = b->fp_len;
 	} else {
 		/* A frame pointer that is none. Of region 0, nothing is a table. */
 		add_code(b, &regions[0], regions[0].addr + SLOT * (STUBS + 1 + 8 * rnd(100)) + 1);
-		put_ra(b, b->ip);
-		put_fp(b, fp ? fp - b->sp_base : 0);
+		put_fp(b, one_in(4) ? 0 : fp);
 	}
 }
 
@@ -286,7 +276,8 @@ static void begin(struct build *b)
 	} while (r->changes);
 	s->how = world.full ? rnd(BURST + 1) : one_in(3) ? rnd(URETPROBE + 1) : SYSCALL;
 	/* The kernel takes the stack of a signal to be where SP says. */
-	is_32 = set_mode(b, s->how == URETPROBE ? 0 : rnd(s->how == SIGNAL ? 2 : 3), &s->cs, &s->ss);
+	at = s->how == URETPROBE ? 0 : rnd(s->how == SIGNAL ? 2 : 3);
+	is_32 = set_mode(b, at, &s->cs, &s->ss);
 	at = s->how > LOAD ? SYSCALL : s->how;
 	if (is_32 && (at == SYSCALL || at == BURST))
 		at = at == BURST ? BURST_32 : INT80;
@@ -346,7 +337,6 @@ void stack_put(struct made *s, u32 area)
 		if (s->how == URETPROBE && s->nr == 1) {
 			/* It does return. */
 			add(&b, (unsigned long)enter_back);
-			put_ra(&b, b.ip);
 			b.rule = rule_saved(RBP, 16, -16);
 		} else if (s->nr >= target || is_full(&b, b.on)) {
 			add_end(&b);
@@ -355,37 +345,31 @@ void stack_put(struct made *s, u32 area)
 			add_signal(&b);
 		} else {
 			add_any(&b);
-			put_ra(&b, b.ip);
 		}
-	}
-	if (s->nr > MAX_DEPTH) {
-		s->nr = MAX_DEPTH;
-		s->complete = false;
 	}
 }
 
 /* Write something into a stack that makes it another one, or none. */
 void stack_spoil(struct made *s, u32 area)
 {
-	static const u64 words[] = {
-		0, 1, -1, CS_64, CS_32, SS, 7, 15, 23, 31, 1ULL << 63, (1ULL << 47) - PAGE, -640, -512,
-		0xffffffffff600400, 0xffff888000000000, NOWHERE,
-	};
 	u32 i;
 
 	s->wild = true;
 	for (i = 1 + rnd(6); i; i--) {
-		u64 at = AREA(area) + AREA_STACK(rnd(2)) + rnd(6 * PAGE), word = words[rnd(ARRAY_SIZE(words))];
+		u64 at = AREA(area) + AREA_STACK(rnd(2)) + rnd(6 * PAGE);
+		u64 word = no_code[rnd(ARRAY_SIZE(no_code))];
 
-		if (one_in(2))
-			word = one_in(4) ? (u64)frame_restorers[rnd(NR_FRAMES)] :
-			       one_in(3) ? any_region()->addr + rnd(REGION_SIZE) : AREA(area) + rnd(AREA_ABSENT);
+		if (one_in(8))
+			word = (u64)frame_restorers[rnd(NR_FRAMES)];
+		else if (one_in(2))
+			word = one_in(3) ? any_region()->addr + rnd(REGION_SIZE) :
+					   AREA(area) + rnd(AREA_ABSENT);
 		/* The probed function uses its own return address. */
 		if (s->how != URETPROBE || at > s->sp + 16 || at + 16 < s->sp)
 			put(at & -(1 << rnd(4)), word, 8 >> rnd(3));
 	}
 	if (one_in(8) && s->how == SYSCALL)
-		s->bp = words[rnd(ARRAY_SIZE(words))];
+		s->bp = no_code[rnd(ARRAY_SIZE(no_code))];
 	if (one_in(16) && s->how == SYSCALL && s->ss == SS)
-		s->sp = words[rnd(ARRAY_SIZE(words))];
+		s->sp = no_code[rnd(ARRAY_SIZE(no_code))];
 }

@@ -4,22 +4,20 @@
  * walked, and others that change meanwhile what they can.
  */
 #include <asm/ldt.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/auxv.h>
-#include <malloc.h>
 
 #include "fuzz.h"
 
+#define CODE_DISTANCE	0x100000UL
+#define CODE(n)		(0x20000000UL + (n) * CODE_DISTANCE)
 #define CGROUP		"/sys/fs/cgroup/fuzz"
 
 /* Relative to a region: where it is moved, and its SFrame table */
 #define MOVED_OFF	0x40000UL
 #define SFRAME_OFF	0x80000UL
-#define SFRAME_SIZE	(16 * PAGE)
-
-#define SIG_ASYNC	50
-#define SA_RESTORER	0x04000000
 
 struct world world;
 struct region regions[4];
@@ -28,8 +26,9 @@ struct unwind_table_rule sframe_rules[RULES], table_rules[RULES];
 u32 ldt_base[4];
 
 static struct up_ring rings[MAX_THREADS][RINGS];
-static struct code_file files[2];
-static pid_t tids[MAX_THREADS];
+static int begun;
+/* Of PLAIN_FILE, and of TABLE, one that changes and one that does not */
+static struct code_file files[3];
 
 static void random_rules(struct unwind_table_rule *rules, bool sframe)
 {
@@ -60,33 +59,24 @@ static void random_rules(struct unwind_table_rule *rules, bool sframe)
 }
 
 /* Have a table for the file of a region. */
-static int table_add(const struct region *r, const struct unwind_table_rule *rules)
+static int table_add(struct region *r, const struct unwind_table_rule *rules)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct table t;
-	int nr, ret;
 	u32 i;
 
-	pthread_mutex_lock(&lock);
 	table_start(&t);
 	for (i = 0; i < SLOTS; i++)
 		table_row(&t, i * SLOT, rules[i % RULES]);
 	table_end(&t, REGION_SIZE);
-	nr = dev_make_table(world.dev, &t);
-	pthread_mutex_unlock(&lock);
-	ret = nr < 0 ? nr : attach_as(world.dev, nr, getpid(), (void *)r->addr, r->file);
-	if (ret && nr > 0)
-		dev_drop(world.dev, nr);
-	return ret ?: nr;
+	r->table = dev_make_table(world.dev, &t);
+	return attach_as(world.dev, r->table, getpid(), (void *)r->addr, r->file);
 }
 
 /* Write an SFrame table for a region, and add it. */
 static int sframe_add(const struct region *r, const struct unwind_table_rule *rules)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	u32 slots = one_in(2) ? 16 : 64, i, len;
 
-	pthread_mutex_lock(&lock);
 	sframe_build_init(&build, 2 + rnd(2), one_in(2), r->addr + SFRAME_OFF);
 	for (i = 0; i < SLOTS; i++) {
 		const struct unwind_table_rule *rule = &rules[i % RULES];
@@ -96,27 +86,22 @@ static int sframe_add(const struct region *r, const struct unwind_table_rule *ru
 			sframe_build_func(&build, r->addr + i * SLOT, slots * SLOT,
 					  slots == 16 ? SFRAME_BUILD_ROW1 : SFRAME_BUILD_ROW2);
 		if (rule->fp.where == UNWIND_TABLE_CFA_DEREF)
-			sframe_build_saved(&build, i % slots * SLOT, base, rule->cfa.off, rule->fp.off);
+			sframe_build_saved(&build, i % slots * SLOT, base, rule->cfa.off,
+					   rule->fp.off);
 		else
 			sframe_build_sp(&build, i % slots * SLOT, rule->cfa.off);
 	}
 	len = sframe_build_finish(&build);
 	memcpy((void *)(r->addr + SFRAME_OFF), build.mem, len);
-	pthread_mutex_unlock(&lock);
 	return add_table(r->addr + SFRAME_OFF, r->addr + SFRAME_OFF + len, r->addr,
 			 r->addr + REGION_SIZE);
-}
-
-static int map_at(unsigned long addr, size_t size, int prot, int flags)
-{
-	return mmap((void *)addr, size, prot, MAP_FIXED | MAP_ANONYMOUS | flags, -1, 0) == MAP_FAILED;
 }
 
 static int region_map(const struct region *r)
 {
 	if (r->file)
 		return !file_map_at(r->file->path, r->addr, 0, REGION_SIZE);
-	if (map_at(r->addr, REGION_SIZE, PROT_CODE, MAP_PRIVATE))
+	if (!map_over(r->addr, REGION_SIZE, PROT_CODE))
 		return -1;
 	code_put((void *)r->addr, r->kind == PLAIN);
 	return 0;
@@ -128,42 +113,34 @@ static void region_add(enum kind kind, bool changes)
 	struct unwind_table_rule other[RULES];
 	int ret;
 
-	if (kind == SFRAME && without("sframe"))
-		kind = PLAIN;
 	*r = (struct region){
-		.addr = 0x20000000UL + nr_regions * 0x100000, .kind = kind, .changes = changes,
-		.file = kind == PLAIN_FILE || kind == TABLE ? &files[kind == TABLE] : NULL,
+		.addr = CODE(nr_regions++), .kind = kind, .changes = changes,
+		.file = kind == PLAIN_FILE ? &files[0] : kind == TABLE ? &files[1 + changes] : NULL,
 	};
 	random_rules(other, kind == SFRAME);
 	ret = region_map(r);
-	if (kind == SFRAME) {
-		map_at(r->addr + SFRAME_OFF, SFRAME_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-		ret = sframe_add(r, changes ? other : sframe_rules);
-	} else if (kind == TABLE) {
-		r->table = table_add(r, changes ? other : table_rules);
-		ret = r->table < 0 ? r->table : 0;
-	}
+	if (kind == SFRAME)
+		ret = !map_over(r->addr + SFRAME_OFF, 16 * PAGE, PROT_READ | PROT_WRITE) ||
+		      sframe_add(r, changes ? other : sframe_rules);
+	else if (kind == TABLE)
+		ret = table_add(r, changes ? other : table_rules);
 	if (ret)
 		find("no code of kind %u: %d", kind, ret);
-	nr_regions++;
 }
 
 /* Can a walk end there as complete? Not where nothing says that the code is outermost. */
 bool code_may_be_outermost(u64 ip)
 {
-	u32 i;
+	const struct region *r = &regions[ip / CODE_DISTANCE % ARRAY_SIZE(regions)];
 
-	for (i = 0; i < nr_regions; i++) {
-		const struct region *r = &regions[i];
-
-		if (ip - r->addr < REGION_SIZE)
-			return r->kind == TABLE || (r->kind == SFRAME && r->changes);
-	}
-	return ip - getauxval(AT_ENTRY) < 64;
+	if (ip - getauxval(AT_ENTRY) < 64)
+		return true;
+	return ip - r->addr < REGION_SIZE && r->kind >= SFRAME && (r->kind == TABLE || r->changes);
 }
 
 static void areas_make(void)
 {
+	const int prot = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED;
 	u32 guard = rnd(world.full ? 2 : 3), i;
 
 	/* The second half is of the children of threads. */
@@ -171,45 +148,34 @@ static void areas_make(void)
 		unsigned long at = AREA(i) + AREA_GUARD;
 
 		/* Memory that need not be present, and is not lost when it is not. */
-		if (map_at(AREA(i), AREA_GUARD, PROT_READ | PROT_WRITE, MAP_SHARED) ||
-		    map_at(AREA(i) + AREA_ABSENT, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED) ||
-		    (guard && map_at(at, PAGE, guard == 1 ? PROT_NONE : PROT_READ, MAP_PRIVATE)) ||
+		if (mmap((void *)AREA(i), AREA_ABSENT + PAGE, prot, flags, -1, 0) == MAP_FAILED ||
+		    munmap((void *)at, AREA_ABSENT - AREA_GUARD) ||
+		    (guard && !map_over(at, PAGE, guard == 1 ? PROT_NONE : PROT_READ)) ||
 		    (guard == 2 && uffd_on(at, PAGE, UFFDIO_REGISTER_MODE_MISSING, 0) < 0))
 			find("no stacks");
 	}
 }
 
-static void on_async(int sig)
-{
-}
-
 static void signals_make(void)
 {
-	struct {
-		u64 handler, flags, restorer, mask;
-	} sa = { (u64)handler, SA_RESTORER, (u64)frame_restorers[FRAME_64], 0 };
-	static struct {
-		u32 handler, flags, restorer, mask[2];
-	} compat;
-	int ret, i;
+	int ret = raw_sigaction(frame_signals[FRAME_64], handler, 0, frame_restorers[FRAME_64]);
+	int error = 0, i;
+	static u32 sa[5];
 
-	syscall(SYS_rt_sigaction, frame_signals[FRAME_64], &sa, NULL, 8);
-	sa.handler = (u64)on_async;
-	sa.flags |= SA_ONSTACK;
-	syscall(SYS_rt_sigaction, SIG_ASYNC, &sa, NULL, 8);
-
-	compat = (typeof(compat)){ (u64)handler, SA_RESTORER | SA_SIGINFO, (u64)frame_restorers[FRAME_X32], { } };
-	syscall(0x40000200, frame_signals[FRAME_X32], &compat, NULL, 8);
-	for (i = FRAME_32; i <= FRAME_32_RT; i++) {
-		compat.handler = (u64)handler_32;
-		compat.flags = SA_RESTORER | (i == FRAME_32_RT ? SA_SIGINFO : 0);
-		compat.restorer = (u64)frame_restorers[i];
-		asm volatile("int $0x80" : "=a" (ret)
-			     : "a" (174), "b" (frame_signals[i]), "c" (&compat), "d" (0), "S" (8)
-			     : "memory", "r8", "r9", "r10", "r11");
-		if (ret)
-			find("no 32-bit signals: %d", ret);
+	for (i = FRAME_X32; i < NR_FRAMES; i++) {
+		sa[0] = (unsigned long)(i == FRAME_X32 ? handler : handler_32);
+		sa[1] = SA_RESTORER | (i == FRAME_32 ? 0 : SA_SIGINFO);
+		sa[2] = (unsigned long)frame_restorers[i];
+		if (i == FRAME_X32)
+			ret |= syscall(0x40000200, frame_signals[i], sa, NULL, 8);
+		else
+			asm volatile("int $0x80" : "=a" (error)
+				     : "a" (174), "b" (frame_signals[i]), "c" (sa), "d" (0), "S" (8)
+				     : "memory", "r8", "r9", "r10", "r11");
+		ret |= error;
 	}
+	if (ret)
+		find("no signals");
 }
 
 static void segments_make(void)
@@ -218,8 +184,9 @@ static void segments_make(void)
 
 	for (i = 0; i < ARRAY_SIZE(ldt_base); i++) {
 		struct user_desc desc = {
-			.entry_number = i, .base_addr = i < 2 ? 0 : PAGE * rnd(4096), .limit = 0xfffff,
-			.seg_32bit = 1, .limit_in_pages = 1, .contents = i & 1 ? 0 : 2,
+			.entry_number = i, .base_addr = i < 2 ? 0 : PAGE * rnd(4096),
+			.limit = 0xfffff, .limit_in_pages = 1, .seg_32bit = 1,
+			.contents = i & 1 ? 0 : 2,
 		};
 
 		ldt_base[i] = desc.base_addr;
@@ -235,18 +202,15 @@ static void change_by_fork(u32 thread)
 	pid_t pid = fork();
 	u32 i;
 
-	if (!pid && one_in(3)) {
-		execl("/bin/true", "true", NULL);
-		_exit(0);
-	}
 	for (i = rnd(10); !pid && i; i--) {
 		stack_put(&s, MAX_THREADS + thread);
 		enter(&s);
 	}
+	if (!pid && one_in(3))
+		execl("/bin/true", "true", NULL);
 	if (!pid)
 		_exit(0);
-	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	waitpid(pid, NULL, 0);
 }
 
 static void change_region(struct region *r)
@@ -257,18 +221,13 @@ static void change_region(struct region *r)
 	u32 i;
 
 	random_rules(rules, r->kind == SFRAME);
-	switch (rnd(r->kind >= SFRAME ? 6 : 3)) {
+	switch (rnd(r->kind >= SFRAME ? 4 : 2)) {
 	case 0:
-		mprotect(mem + PAGE * rnd(4), PAGE, rnd(4) ? PROT_READ : PROT_NONE);
-		usleep(rnd(500));
-		mprotect(mem, REGION_SIZE, r->file ? PROT_READ | PROT_EXEC : PROT_CODE);
-		break;
-	case 1:
 		mremap(mem, REGION_SIZE, REGION_SIZE, flags, other);
 		usleep(rnd(500));
 		mremap(other, REGION_SIZE, REGION_SIZE, flags, mem);
 		break;
-	case 2:
+	case 1:
 		munmap(mem, REGION_SIZE);
 		usleep(rnd(500));
 		region_map(r);
@@ -277,7 +236,7 @@ static void change_region(struct region *r)
 		if (r->kind == TABLE) {
 			dev_drop(world.dev, r->table);
 			usleep(rnd(500));
-			r->table = table_add(r, rules);
+			table_add(r, rules);
 			break;
 		}
 		if (one_in(2))
@@ -285,49 +244,30 @@ static void change_region(struct region *r)
 		if (one_in(2))
 			sframe_add(r, rules);
 		for (i = rnd(8); i; i--)
-			((u8 *)mem)[SFRAME_OFF + rnd(one_in(2) ? 64 : 8192)] = rnd64();
+			*(u8 *)(mem + SFRAME_OFF + rnd(one_in(2) ? 64 : 8192)) = rnd64();
 	}
 }
 
 static void change(u32 thread)
 {
-	struct user_desc desc = { .entry_number = 8 + rnd(8), .read_exec_only = 1, .seg_not_present = 1 };
-	u64 sa[] = { (u64)on_async, SA_RESTORER, (u64)on_async + rnd(64), 0 };
 	struct region *r = &regions[rnd(nr_regions)];
 	struct up_ring ring = { };
-	void *mem;
 
-	if (r->changes)
+	/* By one thread, which writes to what it maps */
+	if (r->changes && thread == world.walkers)
 		return change_region(r);
-	switch (rnd(world.flaps ? 8 : 7)) {
+	switch (rnd(world.flaps ? 3 : 2)) {
 	case 0:
-		mem = mmap(NULL, 16 * PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		mprotect(mem, PAGE, PROT_READ);
-		munmap(mem, 16 * PAGE);
-		break;
-	case 1:
 		change_by_fork(thread);
 		break;
-	case 2:
-		syscall(SYS_tgkill, getpid(), tids[rnd(world.walkers)], SIG_ASYNC);
-		break;
-	case 3:
+	case 1:
 		event_any(&ring, one_in(2), 0, -1);
 		up_enable(&ring);
 		usleep(rnd(500));
 		up_close(&ring);
 		break;
-	case 4:
-		syscall(SYS_modify_ldt, 1, &desc, sizeof(desc));
-		break;
-	case 5:
-		madvise((void *)AREA(rnd(world.walkers)), AREA_GUARD, MADV_DONTNEED);
-		break;
-	case 6:
-		syscall(SYS_rt_sigaction, SIG_ASYNC + 1 + rnd(8), sa, NULL, 8);
-		break;
-	case 7:
-		put_text("/proc/sys/kernel/unwind_in_place", "%u", rnd(2));
+	case 2:
+		up_write_number("/proc/sys/kernel/unwind_in_place", rnd(2));
 		close(dev_open());
 		break;
 	}
@@ -335,25 +275,19 @@ static void change(u32 thread)
 
 static void *thread_run(void *arg)
 {
-	static u8 stacks[MAX_THREADS][65536];
 	u32 thread = (unsigned long)arg, i, j;
-	stack_t ss = { .ss_sp = stacks[thread], .ss_size = sizeof(stacks[0]) };
 	bool walks = thread < world.walkers;
 	void *area = (void *)AREA(thread);
 	struct made s;
 
 	rnd_state = world.seed + thread;
-	sigaltstack(&ss, NULL);
 	if (walks && !events_open(rings[thread]))
 		find("no events");
-	set_flag(&tids[thread], my_tid());
+	set_flag(&begun, thread + 1);
 	while (!get_flag(&shared->go))
 		usleep(500);
-	for (i = 0; walks && i < RINGS; i++)
-		up_enable(&rings[thread][i]);
 
 	for (i = 0; i < world.runs; i++) {
-		__atomic_fetch_add(&shared->progress[thread], 1, __ATOMIC_RELAXED);
 		if (!walks) {
 			count(CHANGES);
 			change(thread);
@@ -365,13 +299,12 @@ static void *thread_run(void *arg)
 		madvise(area + AREA_ABSENT, PAGE, MADV_DONTNEED);
 		if (one_in(4))
 			madvise(area, AREA_GUARD, MADV_DONTNEED);
+		for (j = 0; j < RINGS; j++)
+			up_enable(&rings[thread][j]);
 		enter(&s);
 		events_check(rings[thread], &s);
 		count(STACKS);
 	}
-	for (j = 0; walks && j < RINGS; j++)
-		up_disable(&rings[thread][j]);
-	__atomic_store_n(&shared->progress[thread], -1, __ATOMIC_RELAXED);
 	return NULL;
 }
 
@@ -400,8 +333,6 @@ static void fill(void)
 	for (i = 0; i < 200 && !pipe2(fds, O_NONBLOCK); i++) {
 		while (write(fds[1], buf, PAGE) > 0)
 			;
-		if (errno != EAGAIN)
-			break;
 	}
 }
 
@@ -410,7 +341,7 @@ static void *end(void *arg)
 	if (world.end == END_EXEC)
 		execl("/bin/true", "true", NULL);
 	if (world.end == END_FAULT)
-		*(volatile int *)8 = 0;
+		asm volatile("hlt");
 	_exit(0);
 }
 
@@ -421,27 +352,30 @@ void world_run(void)
 	pthread_t threads[MAX_THREADS], ender;
 
 	rnd_state = world.seed + 100;
-	/* What has been freed is used again, and nothing else has to be asked for. */
+	/* All that the C library will ever need, since there may be none later */
 	mallopt(M_ARENA_MAX, 1);
-	mallopt(M_TOP_PAD, 4 << 20);
+	mallopt(M_MMAP_MAX, 0);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
+	free(malloc(world.full ? 16 << 20 : 0));
 	if (world.dev >= 0)
 		world.dev = dev_open();
 	random_rules(table_rules, false);
 	random_rules(sframe_rules, true);
 	region_add(rnd(SFRAME), false);
-	if (rnd(4))
+	if (rnd(4) && !without("sframe"))
 		region_add(SFRAME, false);
 	if (world.dev >= 0 && rnd(4))
 		region_add(TABLE, false);
 	if (world.changers)
-		region_add(rnd(world.dev < 0 ? TABLE : TABLE + 1), true);
+		region_add(rnd(without("sframe") ? SFRAME : world.dev < 0 ? TABLE : TABLE + 1),
+			   true);
 	areas_make();
 	signals_make();
 	segments_make();
 
 	for (i = 0; i < n; i++) {
 		pthread_create(&threads[i], NULL, thread_run, (void *)(unsigned long)i);
-		while (!get_flag(&tids[i]))
+		while (get_flag(&begun) <= i)
 			usleep(500);
 	}
 	if (world.full)
@@ -467,7 +401,7 @@ void world_init(void)
 	u32 i;
 	int fd;
 
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < ARRAY_SIZE(files); i++) {
 		struct code_file *f = &files[i];
 
 		code_put(code, !i);
