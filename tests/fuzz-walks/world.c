@@ -4,7 +4,6 @@
  * walked, and others that change meanwhile what they can.
  */
 #include <asm/ldt.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/auxv.h>
@@ -352,11 +351,6 @@ void world_run(void)
 	pthread_t threads[MAX_THREADS], ender;
 
 	rnd_state = world.seed + 100;
-	/* All that the C library will ever need, since there may be none later */
-	mallopt(M_ARENA_MAX, 1);
-	mallopt(M_MMAP_MAX, 0);
-	mallopt(M_TRIM_THRESHOLD, 1 << 30);
-	free(malloc(world.full ? 16 << 20 : 0));
 	if (world.dev >= 0)
 		world.dev = dev_open();
 	random_rules(table_rules, false);
