@@ -340,7 +340,7 @@ static void *end(void *arg)
 	if (world.end == END_EXEC)
 		execl("/bin/true", "true", NULL);
 	if (world.end == END_FAULT)
-		asm volatile("hlt");
+		*(volatile int *)8 = 0;
 	_exit(0);
 }
 
