@@ -1674,6 +1674,7 @@ TEST_F(dev, sysctl_limits_copies_that_are_not_tables_yet)
 TEST_F(dev, number_of_tables_of_a_descriptor_is_limited)
 {
 	struct unwind_table_header *h = (void *)self->data;
+	const time_t start = time(NULL);
 	size_t len;
 	int i, ret = 0;
 
@@ -1687,8 +1688,11 @@ TEST_F(dev, number_of_tables_of_a_descriptor_is_limited)
 	((struct unwind_table_run *)(h + 1))->nr_pages = 1;
 	len = sizeof(*h) + sizeof(struct unwind_table_run) + 2 * 4 +
 	      sizeof(struct unwind_table_row) + sizeof(struct unwind_table_rule);
-	for (i = 1; i < 65536 && ret >= 0; i++)
+	for (i = 1; i < 65536 && ret >= 0; i++) {
 		ret = dev_make(self->fd, self->data, len);
+		if (i == 65536 / 16 && time(NULL) > start + 1)
+			SKIP(return, "takes a minute on this kernel");
+	}
 	EXPECT_EQ(65536, ret);
 	EXPECT_EQ(-ENOSPC, dev_make(self->fd, self->data, len));
 	EXPECT_EQ(0, dev_drop(self->fd, 7));
