@@ -858,7 +858,7 @@ static long cg_event(const char *dir, const char *key)
 }
 
 /* Enough to stand out from what CPUs have in stock, which is charged already */
-#define NR_CHARGED	4
+#define NR_CHARGED	2
 #define MEGABYTE	(1024 * 1024L)
 
 TEST_F(cgroup, added_tables_are_charged_until_the_process_ends)
