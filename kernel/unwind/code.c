@@ -233,7 +233,7 @@ static bool is_outdated(struct unwind_code *code, struct unwind_range *range)
 	/* Have files got tables since it was found that this one has none? */
 	count = unwind_files_added();
 	if (READ_ONCE(range->count) != count && unwind_range_is_file(range) &&
-	    unwind_file_find_table(range->key, &range->identity))
+	    unwind_file_find_table(range->key, NULL))
 		return true;
 	WRITE_ONCE(range->count, count);
 	return false;

@@ -173,7 +173,7 @@ static void drop_stale(struct unwind_file *file, const struct inode *inode)
 /**
  * unwind_file_find_table - Find the table for a file as it is now
  * @key:	What the file is known by
- * @identity:	Of its contents
+ * @identity:	Of its contents; NULL if any will do
  *
  * Context: Any, in an RCU reader, until the end of which the table is valid
  * Return: The table, or NULL.
@@ -184,9 +184,9 @@ struct unwind_table *unwind_file_find_table(const void *key,
 	const struct unwind_file *file = find_file(key);
 	const struct unwind_attach *first = file ? rcu_dereference(file->first) : NULL;
 
-	if (!first || first->size != identity->size ||
-	    first->mtime.tv_sec != identity->mtime_sec ||
-	    first->mtime.tv_nsec != identity->mtime_nsec)
+	if (!first || (identity && (first->size != identity->size ||
+				    first->mtime.tv_sec != identity->mtime_sec ||
+				    first->mtime.tv_nsec != identity->mtime_nsec)))
 		return NULL;
 	return first->table;
 }
