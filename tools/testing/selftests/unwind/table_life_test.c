@@ -408,6 +408,25 @@ TEST_F(life, changed_file_has_no_table_in_its_own_place)
 	}
 }
 
+/* What is known of the mapping is from before the change, and no mapping changes since. */
+TEST_F(life, file_that_was_touched_in_its_place_gets_a_table)
+{
+	struct code_file *f = &self->file;
+	struct stack s = { };
+	struct trace t;
+
+	ASSERT_TRUE(plain_stack(&s, f->mem));
+	table_walk(&s, &t);
+	table_walk(&s, &t);
+	EXPECT_TRUE(is_by_fp(&t, f->mem));
+	ASSERT_TRUE(change_file(f->path, TOUCH));
+	ASSERT_EQ(0, stat(f->path, &f->st));
+	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	table_walk(&s, &t);
+	EXPECT_TRUE(is_plain(&t, f->mem, 0));
+	stack_end(&s);
+}
+
 /* Code that a process may have changed for itself is not that of the file. */
 TEST_F(life, private_mapping_has_no_table_while_it_can_be_written)
 {
