@@ -82,8 +82,8 @@ __bpf_kfunc_start_defs();
  * Context: Any context, NMI included.
  * Return: One of enum bpf_unwind_status; -ENOENT if nobody listens to
  *	   unwind_deferred_complete; -EAGAIN if the user registers are being replaced, so
- *	   that none can be taken in place either. After the other errors of
- *	   unwind_deferred_request(), bpf_get_stack() takes the stack in place.
+ *	   that the stack cannot be taken in place either. After the other errors of
+ *	   unwind_deferred_request(), bpf_get_stack() takes it in place.
  */
 __bpf_kfunc int bpf_unwind_user_request(u64 *cookie)
 {

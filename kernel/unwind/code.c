@@ -586,7 +586,7 @@ rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *ru
 	if (status != UNWIND_USER_FOUND)
 		return status;
 	code->wants_look = true;
-	/* Or it has been added, with what was mapped there then. */
+	/* A table that was added for the address was for what was mapped there then. */
 	if (range->seq == UNWIND_SEQ_NONE ||
 	    (code->map && unwind_range_at(code->map->ranges, code->map->nr_added, pc)))
 		return UNWIND_USER_CHANGING;

@@ -273,8 +273,8 @@ static int check_file(struct file *mapped, const struct unwind_table_attach *arg
 
 /*
  * All tracers believe what is attached. So it takes rights over the whole system of who
- * opened the device, or the file has to be the caller's: who owns code can have it do
- * anything, if not in this file (it may be immutable), then in the next one of that name.
+ * opened the device, or the file has to be the caller's: its owner decides what its code
+ * does, even where the file itself can no longer be changed (fs-verity, read-only mounts).
  * Many containers share the inode below an overlay, and all processes the vDSO.
  */
 static bool may_attach(struct file *device, struct file *mapped)

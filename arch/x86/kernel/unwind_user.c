@@ -215,9 +215,8 @@ bool arch_unwind_user_init(struct unwind_user_state *state,
  * last ones they are being restored. The stack tells: it is the task's, below its
  * registers, or the one for interrupts, to which the kernel switches afterwards. Nothing is
  * known on the stacks of entries (where sync_regs() and thunks run, too) and of exceptions
- * such as NMI: what they have interrupted may be the entry code. (While a return by IRET
- * fails, which takes a program that asks for it, all but IP and SP can be wrong, on its own
- * stack.)
+ * such as NMI: what they have interrupted may be the entry code. (After an IRET that failed,
+ * which a program can only bring on itself, registers other than IP and SP may be wrong.)
  *
  * Context: Any, NMI included.
  * Return: False if task_pt_regs() of the current task may be those of another entry.

@@ -278,6 +278,24 @@ static void bucket_has_sixteen_tokens(struct kunit *test)
 	}
 }
 
+/* An empty bucket alone does not forbid reclaim, or looks would get no memory. */
+static void reclaim_in_vain_is_not_repeated_for_a_second(struct kunit *test)
+{
+	const u32 looks = current->unwind_looks;
+
+	current->unwind_looks = (u32)jiffies;
+	while (unwind_bucket_take(&current->unwind_looks))
+		;
+	unwind_no_memory(GFP_NOWAIT);
+	KUNIT_EXPECT_TRUE(test, gfpflags_allow_blocking(unwind_gfp()));
+	unwind_no_memory(GFP_KERNEL);
+	KUNIT_EXPECT_FALSE(test, gfpflags_allow_blocking(unwind_gfp()));
+	current->unwind_looks -= HZ;
+	KUNIT_EXPECT_TRUE(test, gfpflags_allow_blocking(unwind_gfp()));
+	KUNIT_EXPECT_FALSE(test, unwind_bucket_take(&current->unwind_looks));
+	current->unwind_looks = looks;
+}
+
 static void cache_fits_a_page(struct kunit *test)
 {
 	struct unwind_cache *cache;
@@ -300,6 +318,7 @@ static struct kunit_case unwind_deferred_cases[] = {
 	KUNIT_CASE(nmi_before_publication_agrees_on_the_cookie),
 	KUNIT_CASE(nmi_after_publication_sees_the_cookie),
 	KUNIT_CASE(bucket_has_sixteen_tokens),
+	KUNIT_CASE(reclaim_in_vain_is_not_repeated_for_a_second),
 	KUNIT_CASE(cache_fits_a_page),
 	{}
 };
