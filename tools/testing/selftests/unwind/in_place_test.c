@@ -491,6 +491,40 @@ TEST_F(in_place, looks_are_limited)
 	close(counter);
 }
 
+/* Events that come before the look do not ask for another one. */
+TEST_F(in_place, many_events_ask_for_one_look)
+{
+	struct up_ring rings[20] = { };
+	uint64_t looks = 0;
+	unsigned int i;
+	int counter;
+
+	counter = counter_of("unwind_look_task_work");
+	ASSERT_LE(0, counter);
+	for (i = 0; i < ARRAY_SIZE(rings); i++) {
+		ASSERT_TRUE(open_getppid(self));
+		rings[i] = self->ring;
+		up_enable(&rings[i]);
+	}
+	self->ring.fd = -1;
+	ASSERT_EQ(0, ioctl(counter, PERF_EVENT_IOC_ENABLE, 0));
+	for (i = 0; i < 10; i++) {
+		void *mem = mmap(NULL, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC,
+				 MAP_PRIVATE | MAP_POPULATE, self->file.fd, 0);
+		struct stack s = { };
+
+		ASSERT_NE(MAP_FAILED, mem);
+		ASSERT_TRUE(plain_stack(&s, mem));
+		table_enter(&s);
+		stack_end(&s);
+	}
+	ASSERT_EQ(sizeof(looks), read(counter, &looks, sizeof(looks)));
+	EXPECT_EQ(10, looks);
+	close(counter);
+	for (i = 0; i < ARRAY_SIZE(rings); i++)
+		up_close(&rings[i]);
+}
+
 /* A look comes to all code that an event does, the last frames of a deep stack included. */
 TEST_F(in_place, look_learns_as_deep_as_perf_walks)
 {
