@@ -104,7 +104,7 @@ int event_any(struct up_ring *ring, bool deferred, pid_t pid, int cpu)
 	};
 	u32 i = rnd(3), period = (1 + rnd(10)) * (i ? 1 : 100000);
 
-	if (one_in(2))
+	if (!world.full && one_in(2))
 		return event_open(ring, PERF_TYPE_SOFTWARE, software[i], period, deferred, pid, cpu,
 				  programs[2]);
 	return event_open(ring, PERF_TYPE_TRACEPOINT, ids[one_in(2) ? i : rnd(nr_ids)], 1, deferred,
@@ -221,14 +221,14 @@ void events_check(struct up_ring *rings, const struct made *s)
 		for (j = 0; j < ring->nr_recs; j++) {
 			const struct up_rec *rec = &ring->recs[j];
 
-			/* Without tables, anything can be taken for an address. */
-			if (rec->bad && world.dev >= 0 && !world.flaps)
+			/* Without tables, anything can be taken for an address, a marker, too. */
+			if ((rec->bad || (rec->deferred && i & 1)) && world.dev >= 0 && !world.flaps)
 				find("a bad record");
 			else if (rec->type == UT_RECORD_CALLCHAIN_DEFERRED)
 				check(s, rec, false, !world.changers && i < 2);
 			else if (rec->type == PERF_RECORD_SAMPLE && !rec->deferred)
 				check(s, rec, true, false);
-			else if (rec->type == PERF_RECORD_SAMPLE && i < 2 && !lost &&
+			else if (rec->type == PERF_RECORD_SAMPLE && !i && !lost &&
 				 up_count_cookie(ring, rec->cookie) != 1)
 				find("cookie %#lx without a record, or with several", rec->cookie);
 		}

@@ -314,9 +314,10 @@ void world_choose(void)
 	if (!world.full && one_in(2) && !without("changes"))
 		world.changers = 1 + rnd(2);
 	world.runs = world.full ? 1 + rnd(4) : 20 + rnd(150);
-	world.dev = rnd(4) ? 0 : -1;
+	/* What goes on without memory goes on at the event. */
+	world.dev = world.full || rnd(4) ? 0 : -1;
 	world.flaps = world.changers && one_in(4);
-	world.rings = rnd(1 << RINGS) | (world.full ? 0 : one_in(2));
+	world.rings = rnd(1 << RINGS) | (world.full ? 2 | 8 : one_in(2));
 	world.end = world.full || rnd(3) ? END_DONE : rnd(NR_ENDS);
 }
 
