@@ -11,15 +11,18 @@
  *		meaningful only while UNWIND_USED is set in the mask
  * @nr:		Number of valid @entries
  * @end:	Why there are no more: enum unwind_user_status, see struct unwind_stacktrace
+ * @room:	Number of @entries: PERF_MAX_STACK_DEPTH, or UNWIND_MAX_ENTRIES, which make it
+ *		a page, while kernel.perf_event_max_stack allows more
  * @entries:	User addresses, innermost first
  *
- * One page. Written by the owning task; read by the same task, and by interrupts and NMIs
+ * Written by the owning task; read by the same task, and by interrupts and NMIs
  * that hit it. unwind_deferred_cancel() clears bits of @completed on any CPU.
  */
 struct unwind_cache {
 	atomic_long_t		completed;
 	unsigned int		nr;
-	unsigned int		end;
+	u16			end;
+	u16			room;
 	unsigned long		entries[];
 };
 

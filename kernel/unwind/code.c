@@ -6,20 +6,23 @@
  * unwind_code_find() takes no lock for what it looks at, allocates nothing and takes no
  * page faults. unwind_code_rule() may sleep, and is where the map grows.
  *
- * A cached rule counts only if the range of its address was compared in this walk, and
- * in the generation of the map that had the range. Since the map is replaced as a
- * whole, whoever finds a range finds the right generation with it.
+ * A cached rule counts only if the range of its address was compared in this walk; and if
+ * it is of an SFrame table, in the generation of the map that had the range. Since the map
+ * is replaced as a whole, whoever finds a range finds the right generation with it.
  */
 
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/gfp.h>
+#include <linux/init.h>
 #include <linux/jiffies.h>
+#include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
 #include <linux/mutex.h>
 #include <linux/overflow.h>
+#include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/unwind_code.h>
@@ -28,6 +31,8 @@
 
 #include "code.h"
 #include "deferred.h"
+
+struct rule_cache unwind_rules __ro_after_init;
 
 static void set_identity(struct unwind_identity *id, const struct inode *inode)
 {
@@ -260,6 +265,8 @@ static void find_table(struct unwind_code *code, const struct unwind_range *rang
 		end = min(end, part->start + part->len);
 		part->start -= range->delta;
 		code->table = table;
+		code->delta = range->delta;
+		code->mix = rule_cache_mix(table->random);
 	} else {
 		/* Of a segment with code, few pages are in no run. */
 		first = max(first, at & ~(UNWIND_TABLE_PAGE_SIZE - 1ULL));
@@ -286,21 +293,16 @@ static bool use_sframe(struct unwind_code *code, struct unwind_sframe *sframe)
 static bool find_rules(struct unwind_code *code, const struct unwind_range *range,
 		       unsigned long pc)
 {
-	u64 gen = code->map->gen * 2;
+	/* What is added may be there one time, and what was found another time. */
+	u64 gen = code->map->gen * 2 + range->added;
 
-	code->delta = range->delta;
+	code->delta = 0;
+	code->sframe_mix = rule_cache_mix(code->um->random ^ gen * GOLDEN_RATIO_64);
+	code->mix = code->sframe_mix;
 	code->anon = !unwind_range_is_file(range) && !has_sframe(range);
 	code->part.words = NULL;
-	if (range->file) {
-		/*
-		 * Read before the table: what is cached from now on is not of an older one.
-		 * After 2^31 changes of the map the two could meet, for this mm alone.
-		 */
-		gen += (u64)unwind_file_count(range->file) << 32;
+	if (range->file)
 		find_table(code, range, pc);
-	}
-	/* What is added may be there one time, and what was found another time. */
-	code->mix = rule_cache_mix(gen + range->added);
 	if (!use_sframe(code, has_sframe(range) ? range->sframe : NULL))
 		return false;
 	code->fixed = !code->table && !code->has_sframe && !code->anon;
@@ -347,14 +349,16 @@ static void free_range(struct unwind_range *range)
 	kfree_rcu(range, rcu);
 }
 
-/* Do rules that were cached for a range hold for the one that takes its place? */
+/*
+ * Do rules of an SFrame table that were cached for a range hold for the one that takes its
+ * place?
+ */
 static bool still_holds(const struct unwind_range *range, const struct unwind_range *new)
 {
-	if (!range->file && !has_sframe(range))
+	if (!has_sframe(range))
 		return true;
 	return new && !new->added && range->start >= new->start && range->end <= new->end &&
-	       is_same_code(range, new) && range->file == new->file &&
-	       has_sframe(range) == has_sframe(new);
+	       is_same_code(range, new) && has_sframe(new);
 }
 
 /**
@@ -552,7 +556,8 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 	vma_end_read(vma);
 
 	/* User memory is read, which may take time. */
-	range.sframe = unwind_sframe_find(&range, file, pc);
+	range.sframe = IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) ?
+		       unwind_sframe_find(&range, file, pc) : ERR_PTR(-ENOENT);
 	if (range.sframe == ERR_PTR(-EAGAIN)) {
 		if (!range.file)
 			return UNWIND_USER_FAULT;
@@ -602,9 +607,26 @@ static bool has_code(const struct unwind_code *code, unsigned long pc)
 	return pc - code->start < code->len;
 }
 
+static enum unwind_user_status cached_rule(u64 place, u64 mix, struct unwind_rule *rule)
+{
+	u64 tag = rule_cache_tag(place, mix);
+
+	return rule_slot_get(rule_cache_slot(&unwind_rules, tag), tag, &rule->word) ?
+	       UNWIND_USER_FOUND : UNWIND_USER_NO_RULE;
+}
+
+/* Remember a rule, if it fits into a word. */
+static void cache_rule(u64 place, u64 mix, const struct unwind_rule *rule)
+{
+	u64 tag = rule_cache_tag(place, mix);
+
+	if (rule->word)
+		rule_slot_set(rule_cache_slot(&unwind_rules, tag), tag, rule->word);
+}
+
 /*
  * What is known about @pc without reading user memory. Returns UNWIND_USER_NO_RULE if an
- * SFrame table has to be asked, UNWIND_USER_END if there is no table, and
+ * SFrame table has to be asked, UNWIND_USER_END if no table has one, and
  * UNWIND_USER_CHANGING if nothing is known of the code.
  */
 static enum unwind_user_status known_rule(struct unwind_code *code, unsigned long pc,
@@ -623,16 +645,17 @@ static enum unwind_user_status known_rule(struct unwind_code *code, unsigned lon
 	}
 	if (code->fixed || code->anon)
 		return UNWIND_USER_END;
-	if (rule_slots_get(rule_cache_slots(code->um->cache, pc),
-			   rule_cache_tag(pc, code->mix), &rule->word))
-		return UNWIND_USER_FOUND;
-	if (code->table)
+	if (code->table) {
+		status = cached_rule(pc + code->delta, code->mix, rule);
+		if (status == UNWIND_USER_FOUND)
+			return status;
 		status = unwind_table_find(code->table, pc + code->delta, rule);
-	if (status == UNWIND_USER_NO_RULE && !code->has_sframe) {
-		rule->word = unwind_word_fp(sizeof(u64));
-		status = UNWIND_USER_FOUND;
+		if (status == UNWIND_USER_FOUND)
+			cache_rule(pc + code->delta, code->mix, rule);
 	}
-	return status;
+	if (status != UNWIND_USER_NO_RULE)
+		return status;
+	return code->has_sframe ? cached_rule(pc, code->sframe_mix, rule) : UNWIND_USER_END;
 }
 
 /**
@@ -643,8 +666,8 @@ static enum unwind_user_status known_rule(struct unwind_code *code, unsigned lon
  * @rule:	The rule; its word is 0 if it has only the long form
  * @type:	Which kind of table it is from
  *
- * A rule that fits into a word is in the cache afterwards, and so is the answer that
- * there is no rule.
+ * A rule that fits into a word is in the cache afterwards, and so is the answer of an SFrame
+ * table that there is no rule.
  *
  * Context: Process context, may sleep and take page faults; or any if @code->in_place.
  * Return: UNWIND_USER_FOUND; UNWIND_USER_NO_RULE if no table covers the address; or the
@@ -677,7 +700,7 @@ unwind_code_rule(struct unwind_code *code, unsigned long pc, bool not_at_hand,
 	}
 	if (status == UNWIND_USER_END)
 		return UNWIND_USER_NO_RULE;
-	if (status == UNWIND_USER_NO_RULE) {
+	if (IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) && status == UNWIND_USER_NO_RULE) {
 		*type = UNWIND_USER_TYPE_SFRAME;
 		/* It is the program's memory: not for an NMI. The task has the rule later. */
 		if (code->in_place) {
@@ -685,12 +708,11 @@ unwind_code_rule(struct unwind_code *code, unsigned long pc, bool not_at_hand,
 			return UNWIND_USER_UNKNOWN;
 		}
 		status = unwind_sframe_rule(code->sframe, pc, rule);
+		if (status == UNWIND_USER_FOUND)
+			cache_rule(pc, code->sframe_mix, rule);
 	}
 	if (status != UNWIND_USER_FOUND || !rule->word)
 		return status;
-
-	rule_slots_set(rule_cache_slots(code->um->cache, pc), rule_cache_tag(pc, code->mix),
-		       rule->word);
 	if (!(rule->word & UNWIND_WORD_TABLE))
 		return UNWIND_USER_NO_RULE;
 	*type = rule->word & UNWIND_WORD_FILE ? UNWIND_USER_TYPE_FILE : UNWIND_USER_TYPE_SFRAME;
@@ -716,17 +738,12 @@ struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp)
 	um = kzalloc(sizeof(*um), gfp);
 	if (!um)
 		return NULL;
-	um->cache = kvcalloc(RULE_SETS, sizeof(*um->cache), gfp);
-	if (!um->cache) {
-		kfree(um);
-		return NULL;
-	}
 	mutex_init(&um->lock);
+	um->random = get_random_u64();
 	um->looks = (u32)jiffies;
 	old = cmpxchg(&mm->unwind, NULL, um);
 	if (!old)
 		return um;
-	kvfree(um->cache);
 	kfree(um);
 	return old;
 }
@@ -784,7 +801,7 @@ int __unwind_mm_dup(struct unwind_mm *old, struct mm_struct *mm)
 	/* Other threads of the parent may add and remove tables. */
 	guard(mutex)(&old->lock);
 	from = rcu_dereference_protected(old->map, lockdep_is_held(&old->lock));
-	if (!from || !from->nr_added)
+	if (!IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) || !from || !from->nr_added)
 		return 0;
 	um = unwind_mm_get(mm, GFP_KERNEL_ACCOUNT);
 	map = alloc_map(from->nr_added, GFP_KERNEL_ACCOUNT);
@@ -818,7 +835,27 @@ void __unwind_mm_exit(struct mm_struct *mm)
 	for (i = 0; map && i < map->nr; i++)
 		free_range(map->ranges[i]);
 	kvfree(map);
-	kvfree(um->cache);
 	kfree(um);
 	mm->unwind = NULL;
 }
+
+static unsigned long rules_entries __initdata;
+
+static int __init set_rules_entries(char *str)
+{
+	return str && !kstrtoul(str, 0, &rules_entries);
+}
+__setup("unwind_rules=", set_rules_entries);
+
+/* 1 MB where there are 2 GB of memory or more */
+static int __init init_rules(void)
+{
+	unsigned int bits;
+
+	unwind_rules.slots = alloc_large_system_hash("Unwind rules", sizeof(struct rule_slot),
+						     rules_entries, 15, HASH_ZERO, &bits,
+						     NULL, 0, SZ_1M / sizeof(struct rule_slot));
+	unwind_rules.shift = 64 - bits;
+	return 0;
+}
+core_initcall(init_rules);

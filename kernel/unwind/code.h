@@ -173,8 +173,8 @@ unwind_range_at(struct unwind_range *const *ranges, unsigned int nr, unsigned lo
 /**
  * struct unwind_map - What is known about the code of an mm
  * @rcu:	To free it
- * @gen:	Generation: rules that were cached in another one do not count. It moves
- *		when a range goes that had rules
+ * @gen:	Generation: rules of SFrame tables that were cached in another one do not
+ *		count. It moves when a range goes that had such a table
  * @nr_added:	So many ranges have tables that the process has added
  * @nr:		Number of all ranges
  * @ranges:	First those that were added, then those that were found, each sorted and
@@ -192,7 +192,7 @@ struct unwind_map {
  * struct unwind_mm - What the unwinder has of an mm
  * @lock:	To replace @map
  * @map:	NULL as long as nothing is known
- * @cache:	Rules by address, RULE_SETS of them
+ * @random:	Of rules of tables that are in its memory, see rule_cache.h
  * @looks:	How often its tasks may look at the code for walks in place, see
  *		unwind_bucket_take()
  */
@@ -200,7 +200,7 @@ struct unwind_mm {
 	/* See above. */
 	struct mutex			lock;
 	struct unwind_map __rcu		*map;
-	struct rule_set			*cache;
+	u64				random;
 	u32				looks;
 };
 
@@ -211,7 +211,8 @@ struct unwind_mm {
  * @map:	The map that the walk looks at until the end of the RCU reader
  * @fixed:	There is no table: rules need not be looked for
  * @anon:	Memory of no file, such as a JIT compiler's, or that differs from its file
- * @mix:	rule_cache_mix() of the generation of the map, and of what the rules are from
+ * @mix:	rule_cache_mix() of @table; or else @sframe_mix
+ * @sframe_mix:	The same of the mm, the generation of the map, and who the table is from
  * @part:	The part of @table with all of this code; no @part.words without @table. Its
  *		start is an address
  * @table:	The table for the file, which is there until the end of the RCU reader
@@ -219,7 +220,7 @@ struct unwind_mm {
  * @has_sframe:	There is an SFrame table, too; means nothing if @fixed
  * @sframe:	That table with a reference, until the walk comes to code without it; NULL
  *		if @in_place
- * @delta:	See struct unwind_range
+ * @delta:	From an address to what the rules of @table are for; 0 without
  * @um:		Of current's mm, NULL as long as nobody has made it
  * @in_place:	All of the walk is one RCU reader. It takes no references, nor locks. Said
  *		by who begins the walk, and nothing changes it
@@ -235,6 +236,7 @@ struct unwind_code {
 	bool				fixed;
 	bool				anon;
 	u64				mix;
+	u64				sframe_mix;
 	struct unwind_table_part	part;
 	const struct unwind_table	*table;
 	bool				has_sframe;
@@ -246,9 +248,7 @@ struct unwind_code {
 	struct unwind_range		seen;
 };
 
-#ifdef CONFIG_UNWIND_USER_CODE
-
-void unwind_code_begin(struct unwind_code *code, bool in_place);
+/* Of these, a kernel without CONFIG_UNWIND_USER_CODE or _SFRAME calls what it has. */
 bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
 		      unsigned long pc);
 enum unwind_user_status
@@ -260,28 +260,15 @@ int unwind_map_insert(struct unwind_mm *um, const struct unwind_range *range, gf
 int unwind_map_remove(struct unwind_mm *um, u64 sframe_start, gfp_t gfp);
 bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *vma);
 
-#else /* !CONFIG_UNWIND_USER_CODE */
-
+#ifdef CONFIG_UNWIND_USER_CODE
+void unwind_code_begin(struct unwind_code *code, bool in_place);
+#else
 /* No code has a table. */
 static inline void unwind_code_begin(struct unwind_code *code, bool in_place)
 {
 	*code = (struct unwind_code) { .len = ULONG_MAX, .fixed = true };
 }
-
-static inline bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
-				    unsigned long pc)
-{
-	return false;
-}
-
-static inline enum unwind_user_status
-unwind_code_rule(struct unwind_code *code, unsigned long pc, bool not_at_hand,
-		 struct unwind_rule *rule, enum unwind_user_type *type)
-{
-	return UNWIND_USER_NO_RULE;
-}
-
-#endif /* CONFIG_UNWIND_USER_CODE */
+#endif
 
 /* Look at the map from here on, in an RCU reader that has just begun. */
 static __always_inline void unwind_code_enter(struct unwind_code *code)
@@ -320,39 +307,16 @@ unwind_code_find_plain(struct unwind_code *code, const struct unwind_range *rang
 	return true;
 }
 
-#ifdef CONFIG_UNWIND_USER_SFRAME
-
 struct unwind_sframe *unwind_sframe_alloc(const struct sframe_section *sec, gfp_t gfp);
 struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
 					 struct file *file, unsigned long pc);
-void unwind_sframe_put(struct unwind_sframe *sframe);
 enum unwind_user_status unwind_sframe_rule(struct unwind_sframe *sframe,
 					   unsigned long pc,
 					   struct unwind_rule *rule);
-
-#else /* !CONFIG_UNWIND_USER_SFRAME */
-
-static inline struct unwind_sframe *
-unwind_sframe_alloc(const struct sframe_section *sec, gfp_t gfp)
-{
-	return NULL;
-}
-
-static inline struct unwind_sframe *
-unwind_sframe_find(const struct unwind_range *range, struct file *file,
-		   unsigned long pc)
-{
-	return ERR_PTR(-ENOENT);
-}
-
+#ifdef CONFIG_UNWIND_USER_SFRAME
+void unwind_sframe_put(struct unwind_sframe *sframe);
+#else
 static inline void unwind_sframe_put(struct unwind_sframe *sframe) { }
+#endif
 
-static inline enum unwind_user_status
-unwind_sframe_rule(struct unwind_sframe *sframe, unsigned long pc,
-		   struct unwind_rule *rule)
-{
-	return UNWIND_USER_NO_RULE;
-}
-
-#endif /* CONFIG_UNWIND_USER_SFRAME */
 #endif /* _KERNEL_UNWIND_CODE_H */

@@ -30,6 +30,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/clock.h>
+#include <linux/sched/rt.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
@@ -73,6 +74,9 @@ DEFINE_STATIC_KEY_FALSE(unwind_deferred_key);
  * disabled, and by unwind_key_enable() for all CPUs.
  */
 DEFINE_PER_CPU(bool, unwind_deferred_closed);
+
+/* Caches of ordinary depth, for which kmalloc() would take twice the memory */
+static struct kmem_cache *unwind_cache_slab __ro_after_init;
 
 /* The last cookie of this CPU, or 0 */
 static DEFINE_PER_CPU(u64, unwind_last_cookie);
@@ -437,26 +441,35 @@ int unwind_deferred_cached(struct unwind_stacktrace *trace)
 EXPORT_SYMBOL_GPL(unwind_deferred_cached);
 
 /*
- * The cache of the current task, allocated by its first walk. NULL if there is no
- * memory, or was none when this context was answered.
+ * The cache of the current task, allocated by its first walk, and by the first one after
+ * somebody may ask for more entries. NULL if there is no memory, or was none when this
+ * context was answered.
  */
 static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
 {
-	struct unwind_cache *cache = info->cache;
+	const bool deep = READ_ONCE(sysctl_perf_event_max_stack) > PERF_MAX_STACK_DEPTH;
+	struct unwind_cache *cache, *old = info->cache;
 	gfp_t gfp;
 
-	if (likely(cache))
-		return cache;
+	if (likely(old && (!deep || old->room == UNWIND_MAX_ENTRIES)))
+		return old;
 	if (unwind_context_failed(info, atomic_long_read(&info->mask)))
 		return NULL;
 
 	gfp = unwind_gfp();
-	cache = kzalloc(struct_size(cache, entries, UNWIND_MAX_ENTRIES), gfp);
-	if (!cache)
+	cache = deep ? kmalloc(struct_size(cache, entries, UNWIND_MAX_ENTRIES), gfp) :
+		       kmem_cache_alloc(unwind_cache_slab, gfp);
+	if (!cache) {
 		unwind_no_memory(gfp);
+		return old;
+	}
+	cache->room = deep ? UNWIND_MAX_ENTRIES : PERF_MAX_STACK_DEPTH;
+	atomic_long_set(&cache->completed, 0);
 	/* Pairs with the lockless readers: complete before visible. */
 	smp_store_release(&info->cache, cache);
-
+	/* Nobody reads its entries, but unwind_forget_bit() may have it. */
+	if (old)
+		kfree_rcu_mightsleep(old);
 	return cache;
 }
 
@@ -479,7 +492,7 @@ static void unwind_walk(struct unwind_task_info *info)
 	nofault = unwind_is_dying();
 	if (nofault)
 		pagefault_disable();
-	unwind_user(&trace, UNWIND_MAX_ENTRIES);
+	unwind_user(&trace, cache->room);
 	if (nofault)
 		pagefault_enable();
 	cache->nr = trace.nr;
@@ -641,7 +654,8 @@ static void unwind_look_task_work(struct callback_head *head)
  *
  * For walks in place, which found that something is not known. The task does so on its way
  * to user space, without a tracer: once on each way at most, or an event there would ask
- * for one look after the other, and not more often than unwind_bucket_take() allows.
+ * for one look after the other, and not more often than unwind_bucket_take() allows. A task
+ * with a real-time policy has no time for that: its stacks lack rules of SFrame tables.
  *
  * Context: Any context, NMI included. Does not allocate.
  */
@@ -650,7 +664,7 @@ void unwind_deferred_look(u32 *looks)
 	unsigned long flags;
 
 	/* What is queued, for whatever, comes before the task runs other code. */
-	if (current->flags & PF_EXITING || arch_unwind_looked() ||
+	if (current->flags & PF_EXITING || rt_or_dl_task_policy(current) || arch_unwind_looked() ||
 	    READ_ONCE(current->unwind_info.work.func) ||
 	    unwind_bucket_is_empty(&current->unwind_looks) ||
 	    (looks && !unwind_bucket_take(looks)))
@@ -920,3 +934,12 @@ EXPORT_SYMBOL_GPL(unwind_deferred_disarm);
 #ifdef CONFIG_UNWIND_DEFERRED_KUNIT_TEST
 #include "tests/unwind_deferred_kunit.c"
 #endif
+
+static int __init unwind_cache_init(void)
+{
+	unwind_cache_slab = kmem_cache_create("unwind_cache",
+			struct_size_t(struct unwind_cache, entries, PERF_MAX_STACK_DEPTH),
+			0, SLAB_PANIC | SLAB_ACCOUNT, NULL);
+	return 0;
+}
+core_initcall(unwind_cache_init);

@@ -3,15 +3,19 @@
 #define _KERNEL_UNWIND_RULE_CACHE_H
 
 /*
- * Rules that were found in tables, by the address for which they were looked up: a
- * cache per mm. A lookup takes no lock and calls no function, so it can be made with user
- * access enabled.
+ * Rules that were found in tables, by the place for which they were looked up: one cache
+ * for the system, of fixed size. What one process has looked up in the table for a file is
+ * there for all that have the file mapped. A lookup takes no lock and calls no function, so
+ * it can be made with user access enabled.
+ *
+ * Who has rules to remember (a table for a file, or an mm with tables of its own) has a
+ * random number, which is made with it, is not told to anybody, and is not used again. It is
+ * in the tag of all its rules. So nothing has to be removed when rules are no longer valid,
+ * and one that is of a program's own making is found for that program only.
  */
 
-#include <linux/build_bug.h>
 #include <linux/compiler.h>
 #include <linux/hash.h>
-#include <linux/mm.h>
 #include <linux/types.h>
 
 /**
@@ -21,48 +25,44 @@
  *
  * Both are written and read one after the other, in any order and without a lock. So
  * a slot, or what a reader gets of it, may be the key of one rule and the word of
- * another, and stay so until it is overwritten. Such a slot matches no address, except
- * by chance: the word is multiplied, so a difference between two words changes the
- * generation in the key, too.
+ * another, and stay so until it is overwritten. Such a slot matches no place, except by
+ * chance: who would choose two words such that it does has to know two random numbers.
  */
 struct rule_slot {
 	u64	key;
 	u64	word;
 };
 
-/* No user address has more, see TASK_SIZE_MAX. */
-#define RULE_ADDRESS_BITS	56
-
-/*
- * Room for a few times the depth of an ordinary stack, in enough ways for all of its
- * frames: a stack that is walked again and again stays in the cache.
+/**
+ * struct rule_cache - Slots by a hash of the tag
+ * @slots:	As many as a power of two
+ * @shift:	64 less the number of bits of an index
  */
-#define RULE_WAYS	4
-#define RULE_SETS	256
-
-/* The rules of addresses that have the same hash */
-struct rule_set {
-	struct rule_slot	slots[RULE_WAYS];
+struct rule_cache {
+	struct rule_slot	*slots;
+	unsigned int		shift;
 };
 
+extern struct rule_cache unwind_rules;
+
 /*
- * Makes sure that rules of one generation do not match in the next. No user address
- * has the top bit, so no empty slot matches one.
+ * What makes tags of addresses, or of offsets in a file. Neither has the top bit, which
+ * tags have: so none matches an empty slot.
  */
-static __always_inline u64 rule_cache_mix(u64 gen)
+static __always_inline u64 rule_cache_mix(u64 random)
 {
-	return gen * GOLDEN_RATIO_64 | 1ULL << 63;
+	return random | 1ULL << 63;
+}
+
+static __always_inline u64 rule_cache_tag(u64 place, u64 mix)
+{
+	return place ^ mix;
 }
 
 static __always_inline struct rule_slot *
-rule_cache_slots(struct rule_set *cache, unsigned long pc)
+rule_cache_slot(const struct rule_cache *cache, u64 tag)
 {
-	return cache[(pc ^ (pc >> 8)) % RULE_SETS].slots;
-}
-
-static __always_inline u64 rule_cache_tag(unsigned long pc, u64 mix)
-{
-	return pc ^ mix;
+	return &cache->slots[tag * GOLDEN_RATIO_64 >> cache->shift];
 }
 
 static __always_inline u64 rule_slot_key(u64 tag, u64 word)
@@ -70,8 +70,15 @@ static __always_inline u64 rule_slot_key(u64 tag, u64 word)
 	return tag ^ word * GOLDEN_RATIO_64;
 }
 
-static __always_inline bool rule_slot_has(const struct rule_slot *slot, u64 tag,
-					  u64 *word)
+/**
+ * rule_slot_get - Is the rule with a tag in a slot?
+ * @slot:	rule_cache_slot() of the tag
+ * @tag:	rule_cache_tag() of the place
+ * @word:	The rule
+ *
+ * Return: false if not; @word is unchanged then.
+ */
+static __always_inline bool rule_slot_get(const struct rule_slot *slot, u64 tag, u64 *word)
 {
 	u64 val = READ_ONCE(slot->word);
 
@@ -82,57 +89,15 @@ static __always_inline bool rule_slot_has(const struct rule_slot *slot, u64 tag,
 }
 
 /**
- * rule_slots_get - Is there a rule for an address?
- * @slots:	rule_cache_slots() of the address
- * @tag:	rule_cache_tag() of it
- * @word:	The rule
- *
- * Return: false if not; @word is unchanged then.
- */
-static __always_inline bool rule_slots_get(const struct rule_slot *slots,
-					   u64 tag, u64 *word)
-{
-	/* No loop: that would be as long again as what is to be done. */
-	BUILD_BUG_ON(RULE_WAYS != 4);
-
-	return likely(rule_slot_has(&slots[0], tag, word)) ||
-	       rule_slot_has(&slots[1], tag, word) ||
-	       rule_slot_has(&slots[2], tag, word) ||
-	       rule_slot_has(&slots[3], tag, word);
-}
-
-/*
- * The first slot whose rule is of another generation; or else one by bits of the
- * address in which those of a set differ
- */
-static __always_inline struct rule_slot *rule_slots_room(struct rule_slot *slots,
-							 u64 tag)
-{
-	unsigned int i;
-	u64 other;
-
-	for (i = 0; i < RULE_WAYS; i++) {
-		other = rule_slot_key(READ_ONCE(slots[i].key),
-				      READ_ONCE(slots[i].word));
-		/* User addresses differ in the lower bits only. */
-		if (likely((other ^ tag) >> RULE_ADDRESS_BITS))
-			return &slots[i];
-	}
-	return &slots[(tag >> 8) % RULE_WAYS];
-}
-
-/**
- * rule_slots_set - Remember a rule
- * @slots:	rule_cache_slots() of the address that the rule is for
- * @tag:	rule_cache_tag() of it, and of the generation in which it was found
+ * rule_slot_set - Remember a rule, in place of what was in its slot
+ * @slot:	rule_cache_slot() of the tag
+ * @tag:	rule_cache_tag() of the place
  * @word:	The rule
  *
  * If another CPU writes to the same slot meanwhile, neither rule may be remembered.
  */
-static __always_inline void rule_slots_set(struct rule_slot *slots, u64 tag, u64 word)
+static __always_inline void rule_slot_set(struct rule_slot *slot, u64 tag, u64 word)
 {
-	struct rule_slot *slot = rule_slots_room(slots, tag);
-
 	WRITE_ONCE(slot->word, word);
 	WRITE_ONCE(slot->key, rule_slot_key(tag, word));
 }

@@ -24,6 +24,7 @@
  * @nr_rows:	Number of rows
  * @block_shift: A block is so many bytes, as a power of two, at most a page
  * @serial:	Names it in the trace
+ * @random:	Of its rules in the cache, see rule_cache.h
  * @size:	Bytes of memory that all this takes
  * @runs:	As it was handed in
  * @blocks:	As above
@@ -39,6 +40,7 @@ struct unwind_table {
 	unsigned int			nr_rows;
 	unsigned int			block_shift;
 	u64				serial;
+	u64				random;
 	size_t				size;
 	const struct unwind_table_run	*runs;
 	const u32			*blocks;

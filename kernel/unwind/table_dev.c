@@ -193,6 +193,7 @@ static long dev_make(struct dev_file *df, const void __user *argp, size_t size)
 	if (IS_ERR(table))
 		return PTR_ERR(table);
 	table->serial = atomic64_inc_return(&table_serial);
+	table->random = get_random_u64();
 	table->owner = &df->attached;
 	INIT_LIST_HEAD(&table->attached);
 	atomic_inc(&table_count);

@@ -54,10 +54,8 @@ static void use_first(struct unwind_file *file)
 	if (first == old)
 		return;
 	rcu_assign_pointer(file->first, first);
-	/* Pairs with unwind_file_count(): whoever sees this sees the table. */
-	smp_store_release(&file->count, file->count + 1);
 	if (!old) {
-		/* Pairs with unwind_files_added(), likewise. */
+		/* Pairs with unwind_files_added(): whoever sees this sees the table. */
 		smp_store_release(&unwind_files_nr_added, unwind_files_nr_added + 1);
 	}
 }

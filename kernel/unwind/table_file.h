@@ -31,7 +31,6 @@ struct unwind_identity;
 /**
  * struct unwind_file - Something that tables can be attached to
  * @first:	What applies, or NULL. Read under RCU
- * @count:	Changes after @first does
  * @key:	What it is found by: an inode, or the image of a vDSO. NULL after the inode
  *		has gone
  * @dev:	Device of the inode, for the trace
@@ -41,11 +40,10 @@ struct unwind_identity;
  * @ref:	One for each range of a code map, one for each attachment
  * @rcu:	To free it
  *
- * @count, @key, @hash and @attached are protected by the lock of table_file.c.
+ * @key, @hash and @attached are protected by the lock of table_file.c.
  */
 struct unwind_file {
 	struct unwind_attach __rcu	*first;
-	unsigned int			count;
 	const void			*key;
 	dev_t				dev;
 	unsigned long			ino;
@@ -101,12 +99,6 @@ static inline unsigned int unwind_files_added(void)
 {
 	/* Pairs with unwind_file_attach(): read before the file is looked for. */
 	return smp_load_acquire(&unwind_files_nr_added);
-}
-
-static inline unsigned int unwind_file_count(const struct unwind_file *file)
-{
-	/* Pairs with use_first(): read before the table is. */
-	return smp_load_acquire(&file->count);
 }
 
 /* Has the inode gone? Another one may have its place, and tables. */

@@ -513,7 +513,8 @@ unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
 		    enum unwind_user_type *type)
 {
 	/* Tables are for 64-bit code. */
-	const bool has_tables = state->word_size == sizeof(u64);
+	const bool has_tables = IS_ENABLED(CONFIG_UNWIND_USER_CODE) &&
+				state->word_size == sizeof(u64);
 	enum unwind_user_status status = UNWIND_USER_NO_RULE;
 
 	/* The kernel does not show up in a trace, but a vsyscall's caller does. */
@@ -550,23 +551,26 @@ static __always_inline bool
 unwind_user_at_hand(const struct unwind_code *code, unsigned long pc, u64 *word)
 {
 	const struct unwind_table_part *part = &code->part;
-	u64 tag = rule_cache_tag(pc, code->mix), val;
-	struct rule_slot *slots;
+	u64 tag = rule_cache_tag(pc + code->delta, code->mix);
+	struct rule_slot *slot;
 
-	slots = rule_cache_slots(code->um->cache, pc);
-	if (likely(rule_slots_get(slots, tag, word)))
+	if (!IS_ENABLED(CONFIG_UNWIND_USER_CODE))
+		return false;
+	slot = rule_cache_slot(&unwind_rules, tag);
+	if (likely(rule_slot_get(slot, tag, word)))
 		return true;
 	if (!IS_ENABLED(CONFIG_UNWIND_USER_TABLE) || !part->words)
 		return false;
 
-	val = part->words[unwind_table_part_rule(part, pc - part->start)];
-	if (unlikely(UNWIND_TABLE_WORD_IS_LONG(val))) {
-		if (val != UNWIND_TABLE_WORD_NOT_COVERED || code->has_sframe)
-			return false;
-		val = unwind_word_fp(sizeof(u64));
+	*word = part->words[unwind_table_part_rule(part, pc - part->start)];
+	if (likely(!UNWIND_TABLE_WORD_IS_LONG(*word))) {
+		rule_slot_set(slot, tag, *word);
+		return true;
 	}
-	rule_slots_set(slots, tag, val);
-	*word = val;
+	/* The next provider differs by process, so that is not remembered. */
+	if (*word != UNWIND_TABLE_WORD_NOT_COVERED || code->has_sframe)
+		return false;
+	*word = unwind_word_fp(sizeof(u64));
 	return true;
 }
 
@@ -577,7 +581,7 @@ unwind_user_find_code(struct unwind_code *code, const struct unwind_user_frame *
 	struct unwind_range *range = unwind_code_range(code, frame->ip - 1);
 	bool found;
 
-	if (unwind_code_find_plain(code, range))
+	if (!IS_ENABLED(CONFIG_UNWIND_USER_CODE) || unwind_code_find_plain(code, range))
 		return true;
 	user_access_end();
 	found = unwind_code_find(code, range, frame->ip - 1) && !code->anon;

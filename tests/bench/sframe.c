@@ -27,6 +27,11 @@
  *
  * It has as many frames as a sample has, each in a file that is mapped elsewhere than the
  * kernel knows, with as many rows in each block and as long a rule as there may be.
+ *
+ * sframe fresh prints what the first walk of a process takes, by tables whose rules another
+ * process has looked up, with the system call, by number of calls:
+ *
+ *	fresh CALLS_10 CALLS_100
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -327,6 +332,13 @@ static void make_headers(u64 table_len)
 	memcpy(file_mem + sizeof(ehdr), phdrs, ehdr.e_phnum * sizeof(phdrs[0]));
 }
 
+static void open_tables(void)
+{
+	tables = open("/dev/unwind_tables", O_RDWR);
+	if (tables < 0)
+		err(1, "/dev/unwind_tables");
+}
+
 /* The table for the file: what is not code of a function is never executed. */
 static void make_file_table(void)
 {
@@ -555,7 +567,7 @@ static void make_chain(int depth, unsigned long first_site)
 	}
 }
 
-/* Removing a table, any table, makes cached rules worthless. */
+/* Removing a table, any table, makes cached rules of SFrame tables worthless. */
 static void flush_rules(void)
 {
 	u64 start = (u64)flush_mem, text = start + PAGE / 2;
@@ -563,6 +575,15 @@ static void flush_rules(void)
 	if (prctl(PR_ADD_SFRAME, start, text, text, start + PAGE) ||
 	    prctl(PR_REMOVE_SFRAME, start, 0, 0, 0))
 		err(1, "PR_ADD_SFRAME, PR_REMOVE_SFRAME");
+}
+
+/* Rules of a table that was made anew are not those that were cached. */
+static void renew_table(void)
+{
+	if (ioctl(tables, UNWIND_TABLE_DROP, table))
+		err(1, "UNWIND_TABLE_DROP");
+	make_file_table();
+	attach_table();
 }
 
 static void prepare_flush(void)
@@ -754,13 +775,16 @@ static u64 measure(int depth, enum round kind)
 	/* The first time for page faults */
 	for (pass = 0; pass < 2; pass++) {
 		for (round = 0; round < ROUNDS; round++) {
-			if (kind == COLD)
+			/* Of very many functions, each round has others. */
+			if (kind == COLD && version)
 				flush_rules();
+			else if (kind == COLD && functions < 100000)
+				renew_table();
 			if (kind == CHANGED)
 				change_mappings();
 			if (kind == OTHERS)
 				have_others();
-			make_chain(depth, kind == COLD ? round * depth : 0);
+			make_chain(depth, kind == COLD ? (pass * ROUNDS + round) * depth : 0);
 			costs[round] = sample(depth);
 		}
 	}
@@ -840,6 +864,46 @@ static u64 worst_by_tables(void)
 	return median(costs);
 }
 
+/* The first walk of a new process, whose rules the walks of another one have found */
+static u64 fresh(int depth)
+{
+	u64 costs[ROUNDS];
+	int round, fds[2];
+
+	if (pipe(fds))
+		err(1, "pipe");
+	make_chain(depth, 0);
+	sample(depth);
+	for (round = 0; round < ROUNDS; round++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			err(1, "fork");
+		if (!pid) {
+			open_event();
+			costs[0] = sample(depth);
+			_exit(write(fds[1], costs, sizeof(costs[0])) < 0);
+		}
+		if (read(fds[0], &costs[round], sizeof(costs[0])) != sizeof(costs[0]))
+			errx(1, "a process has failed");
+		waitpid(pid, NULL, 0);
+	}
+	close(fds[0]);
+	close(fds[1]);
+	return median(costs);
+}
+
+static void measure_fresh(void)
+{
+	functions = 1000;
+	libraries = 1;
+	make_file();
+	map_libraries();
+	attach_table();
+	printf("fresh %llu", (unsigned long long)fresh(10));
+	printf(" %llu\n", (unsigned long long)fresh(100));
+}
+
 int main(int argc, char **argv)
 {
 	static const unsigned long numbers[] = { 10, 1000, 1000000 };
@@ -854,19 +918,19 @@ int main(int argc, char **argv)
 	prepare_flush();
 	open_event();
 	if (worst) {
-		tables = open("/dev/unwind_tables", O_RDWR);
-		if (tables < 0)
-			err(1, "/dev/unwind_tables");
+		open_tables();
 		printf("worst %llu\n", (unsigned long long)worst_by_tables());
+		return 0;
+	}
+	if (argc == 2 && !strcmp(argv[1], "fresh")) {
+		open_tables();
+		measure_fresh();
 		return 0;
 	}
 	for (argv++; --argc; argv++) {
 		version = atoi(*argv);
-		if (!version) {
-			tables = open("/dev/unwind_tables", O_RDWR);
-			if (tables < 0)
-				err(1, "/dev/unwind_tables");
-		}
+		if (!version)
+			open_tables();
 		for (i = 0; i < ARRAY_SIZE(numbers); i++) {
 			functions = numbers[i];
 			/* They have a million rows. */

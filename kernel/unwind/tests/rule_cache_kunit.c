@@ -1,44 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests of the slots of kernel/unwind/rule_cache.h.
+ * KUnit tests of kernel/unwind/rule_cache.h.
  */
 
 #include <kunit/test.h>
+#include <linux/mm.h>
 #include <linux/sizes.h>
 #include <linux/unwind_rule.h>
 
 #include "../rule_cache.h"
 
-#define ADDRESS		0x55555566a120UL
+#define PLACE		0x26a120UL
 
-static void rule_is_found_by_its_address_alone(struct kunit *test)
+static void set(const struct rule_cache *cache, u64 tag, u64 word)
 {
-	u64 word = unwind_word_make(false, 32, 0), found = 0;
-	u64 mix = rule_cache_mix(5);
-	struct rule_set set = { };
+	rule_slot_set(rule_cache_slot(cache, tag), tag, word);
+}
 
-	KUNIT_EXPECT_FALSE(test, rule_slots_get(set.slots, rule_cache_tag(0, mix),
-						&found));
-	rule_slots_set(set.slots, rule_cache_tag(ADDRESS, mix), word);
-	KUNIT_ASSERT_TRUE(test, rule_slots_get(set.slots,
-					       rule_cache_tag(ADDRESS, mix), &found));
+static bool has(const struct rule_cache *cache, u64 tag, u64 *word)
+{
+	return rule_slot_get(rule_cache_slot(cache, tag), tag, word);
+}
+
+static void rule_is_found_by_its_place_and_owner_alone(struct kunit *test)
+{
+	u64 word = unwind_word_make(false, 32, 0), mix = rule_cache_mix(5), found = 0;
+	struct rule_slot slot = { };
+
+	KUNIT_EXPECT_FALSE(test, rule_slot_get(&slot, rule_cache_tag(0, mix), &found));
+	rule_slot_set(&slot, rule_cache_tag(PLACE, mix), word);
+	KUNIT_ASSERT_TRUE(test, rule_slot_get(&slot, rule_cache_tag(PLACE, mix), &found));
 	KUNIT_EXPECT_EQ(test, found, word);
-	KUNIT_EXPECT_FALSE(test, rule_slots_get(set.slots,
-						rule_cache_tag(ADDRESS + 1, mix),
-						&found));
-	KUNIT_EXPECT_FALSE(test, rule_slots_get(set.slots,
-						rule_cache_tag(ADDRESS, rule_cache_mix(6)),
-						&found));
+	KUNIT_EXPECT_FALSE(test, rule_slot_get(&slot, rule_cache_tag(PLACE + 1, mix), &found));
+	KUNIT_EXPECT_FALSE(test, rule_slot_get(&slot, rule_cache_tag(PLACE, rule_cache_mix(6)),
+					       &found));
+}
+
+/* Whatever the numbers are, and whatever comes by a place or none that is 0 */
+static void empty_slot_matches_nothing(struct kunit *test)
+{
+	struct rule_slot slot = { };
+	u64 found, random;
+	unsigned int i;
+
+	for (i = 0; i < 64; i++) {
+		random = 1ULL << i;
+		KUNIT_EXPECT_FALSE(test, rule_slot_get(&slot, rule_cache_tag(random & ~BIT(63),
+									     rule_cache_mix(random)),
+						       &found));
+	}
 }
 
 /*
  * Two CPUs remember rules in the same slot: the first one's word, the other's word and
- * key, the first one's key. What is left has the tag of no address near by, whichever
- * the words are.
+ * key, the first one's key. What is left has the tag of no place near by, whichever the
+ * words are.
  */
-static void slot_of_two_writers_matches_no_address(struct kunit *test)
+static void slot_of_two_writers_matches_no_place(struct kunit *test)
 {
-	u64 mix = rule_cache_mix(5), tag = rule_cache_tag(ADDRESS, mix), torn;
+	u64 mix = rule_cache_mix(5), tag = rule_cache_tag(PLACE, mix), torn;
 	static u64 words[2 * 256];
 	unsigned int i, j;
 
@@ -59,9 +79,51 @@ static void slot_of_two_writers_matches_no_address(struct kunit *test)
 	}
 }
 
+/* How many of the frames of a stack in two files are not there when it is walked again? */
+static unsigned int misses(const struct rule_cache *cache, unsigned int depth, u64 seed)
+{
+	u64 mix[2] = { rule_cache_mix(seed), rule_cache_mix(~seed * GOLDEN_RATIO_64) };
+	unsigned int round, i, missed = 0;
+	u64 found;
+
+	for (round = 0; round < 3; round++) {
+		missed = 0;
+		for (i = 0; i < depth; i++) {
+			u64 tag = rule_cache_tag(0x28000 + i / 2 * 0x6d3, mix[i % 2]);
+
+			if (has(cache, tag, &found))
+				continue;
+			missed++;
+			set(cache, tag, unwind_word_make(false, 8 * (i + 1), 0));
+		}
+	}
+	return missed;
+}
+
+static void stacks_in_two_files_stay(struct kunit *test)
+{
+	const size_t size = SZ_1M;
+	struct rule_cache cache = { .shift = 64 - 16 };
+	unsigned int i;
+
+	cache.slots = kvzalloc(size, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, cache.slots);
+	for (i = 0; i < 100; i++) {
+		u64 seed = (i + 1) * 0xd1342543de82ef95;
+
+		KUNIT_EXPECT_LE(test, misses(&cache, 64, seed), 5);
+		memset(cache.slots, 0, size);
+		KUNIT_EXPECT_LE(test, misses(&cache, 264, seed), 9);
+		memset(cache.slots, 0, size);
+	}
+	kvfree(cache.slots);
+}
+
 static struct kunit_case rule_cache_cases[] = {
-	KUNIT_CASE(rule_is_found_by_its_address_alone),
-	KUNIT_CASE(slot_of_two_writers_matches_no_address),
+	KUNIT_CASE(rule_is_found_by_its_place_and_owner_alone),
+	KUNIT_CASE(empty_slot_matches_nothing),
+	KUNIT_CASE(slot_of_two_writers_matches_no_place),
+	KUNIT_CASE(stacks_in_two_files_stay),
 	{ }
 };
 

@@ -882,24 +882,36 @@ static void make_deep_stack(void)
 	}
 }
 
+/* A task that has been walked has room for more as soon as more may be asked for. */
 TEST_F(bpf, deep_stack_is_copied_as_far_as_it_was_taken)
 {
+	static const struct {
+		int allowed;
+		unsigned int nr;
+	} cases[] = { { 127, 127 }, { 128, UT_MAX_ENTRIES }, { 1024, UT_MAX_ENTRIES } };
+	long long allowed = up_read_number(SYSCTL_MAX_STACK);
+	unsigned int i, j;
 	struct ub_rec *rec;
-	int i;
 
 	make_deep_stack();
 	ASSERT_TRUE(map_code(DEEP_RA, 600));
 	ASSERT_EQ(0, bpf_start(&self->b, getpid(), "complete enter"));
 	self->b.skel->data->want_nr = SYS_getsid;
-	framed_syscall(SYS_getsid, 0, 0, 0, deep_stack, deep_stack);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		ASSERT_EQ(0, up_write_number(SYSCTL_MAX_STACK, cases[i].allowed));
+		framed_syscall(SYS_getsid, 0, 0, 0, deep_stack, deep_stack);
+	}
+	up_write_number(SYSCTL_MAX_STACK, allowed);
 	ASSERT_STREQ("", bpf_read(&self->b));
 	EXPECT_STREQ("", check_pairs(&self->b));
-	rec = answer_to(&self->b, 'C', cookie_at(&self->b, UB_ENTER, 0));
-	ASSERT_NE(NULL, rec);
-	ASSERT_EQ(UT_MAX_ENTRIES, rec->nr);
-	EXPECT_EQ((unsigned long)framed_ip_syscall, rec->ips[0]);
-	for (i = 1; i < UT_MAX_ENTRIES; i++)
-		ASSERT_EQ(DEEP_RA + i - 1, rec->ips[i]);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		rec = answer_to(&self->b, 'C', cookie_at(&self->b, UB_ENTER, i));
+		ASSERT_NE(NULL, rec);
+		ASSERT_EQ(cases[i].nr, rec->nr);
+		EXPECT_EQ((unsigned long)framed_ip_syscall, rec->ips[0]);
+		for (j = 1; j < rec->nr; j++)
+			ASSERT_EQ(DEEP_RA + j - 1, rec->ips[j]);
+	}
 }
 
 TEST_F(bpf, small_buffer_gets_whole_innermost_addresses)

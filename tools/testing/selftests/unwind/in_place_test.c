@@ -491,6 +491,41 @@ TEST_F(in_place, looks_are_limited)
 	close(counter);
 }
 
+/* A task whose policy is a real-time one does not; the one that it has otherwise does. */
+TEST_F(in_place, real_time_task_takes_no_look)
+{
+	static const struct {
+		int policy, priority, looks;
+	} cases[] = { { SCHED_FIFO, 1, 0 }, { SCHED_RR, 1, 0 }, { SCHED_OTHER, 0, 1 } };
+	struct sched_param param = { };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		int counter = counter_of("unwind_look_task_work");
+		uint64_t looks = 0;
+		struct stack s = { };
+		void *mem;
+
+		ASSERT_LE(0, counter);
+		ASSERT_TRUE(open_getppid(self));
+		mem = mmap(NULL, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC,
+			   MAP_PRIVATE | MAP_POPULATE, self->file.fd, 0);
+		ASSERT_NE(MAP_FAILED, mem);
+		ASSERT_TRUE(plain_stack(&s, mem));
+		param.sched_priority = cases[i].priority;
+		ASSERT_EQ(0, sched_setscheduler(0, cases[i].policy, &param));
+		up_enable(&self->ring);
+		ASSERT_EQ(0, ioctl(counter, PERF_EVENT_IOC_ENABLE, 0));
+		table_enter(&s);
+		ASSERT_EQ(sizeof(looks), read(counter, &looks, sizeof(looks)));
+		EXPECT_EQ(cases[i].looks, looks);
+		stack_end(&s);
+		up_close(&self->ring);
+		self->ring.fd = -1;
+		close(counter);
+	}
+}
+
 /* Events that come before the look do not ask for another one. */
 TEST_F(in_place, many_events_ask_for_one_look)
 {

@@ -10,7 +10,6 @@
 #include "unwind_chain.h"
 #include "unwind_perf.h"
 
-#define SYSCTL_MAX_STACK	"/proc/sys/kernel/perf_event_max_stack"
 #define SYSCTL_MAX_CONTEXTS	"/proc/sys/kernel/perf_event_max_contexts_per_stack"
 
 #define DEFER		UT_ATTR_DEFER_CALLCHAIN

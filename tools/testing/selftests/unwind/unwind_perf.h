@@ -36,6 +36,7 @@
 
 /* Most user addresses that a record can have. */
 #define UT_MAX_ENTRIES			510
+#define SYSCTL_MAX_STACK		"/proc/sys/kernel/perf_event_max_stack"
 
 #define UP_CONTEXT_MAX		((uint64_t)-4095)
 

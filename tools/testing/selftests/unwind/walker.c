@@ -7,7 +7,6 @@
 #include "walker.h"
 
 #define TABLE_DEVICE		"/dev/unwind_tables"
-#define SYSCTL_MAX_STACK	"/proc/sys/kernel/perf_event_max_stack"
 
 #ifdef MAP_32BIT
 #define STACK_FLAGS	(MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT)
