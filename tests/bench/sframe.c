@@ -15,11 +15,12 @@
  * sframe VERSION... prints for each version of the SFrame format (0: a table for the
  * file, by /dev/unwind_tables), number of functions and number of libraries:
  *
- *	VERSION FUNCTIONS LIBRARIES W1 W100 C1 C100 F100 M100 O1 O100
+ *	VERSION FUNCTIONS LIBRARIES W1 W100 F100 M100 O1 O100
  *
- * instructions of a system call and its unwind, warm and cold, below 1 and 100
- * frames, and below 100 when the libraries are walked for the first time, and after a
- * change of mappings; and beside other files, 0 if there are no tables for files.
+ * instructions of a system call and its unwind, below 1 and 100 frames, and below 100
+ * when the libraries are walked for the first time, and after a change of mappings; and
+ * beside other files, 0 if there are no tables for files. Each frame has another call site:
+ * where the kernel's cache has two rules (unwind_rules=2), all rules are looked up.
  *
  * sframe worst prints what the longest walk at the event takes, with the system call:
  *
@@ -132,7 +133,6 @@ static bool worst;
 
 static int event;
 static struct perf_event_mmap_page *ring;
-static u8 *flush_mem;
 /* Of the last system call, by leaf() */
 u32 cost;
 
@@ -567,39 +567,6 @@ static void make_chain(int depth, unsigned long first_site)
 	}
 }
 
-/* Removing a table, any table, makes cached rules of SFrame tables worthless. */
-static void flush_rules(void)
-{
-	u64 start = (u64)flush_mem, text = start + PAGE / 2;
-
-	if (prctl(PR_ADD_SFRAME, start, text, text, start + PAGE) ||
-	    prctl(PR_REMOVE_SFRAME, start, 0, 0, 0))
-		err(1, "PR_ADD_SFRAME, PR_REMOVE_SFRAME");
-}
-
-/* Rules of a table that was made anew are not those that were cached. */
-static void renew_table(void)
-{
-	if (ioctl(tables, UNWIND_TABLE_DROP, table))
-		err(1, "UNWIND_TABLE_DROP");
-	make_file_table();
-	attach_table();
-}
-
-static void prepare_flush(void)
-{
-	u32 len;
-
-	flush_mem = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (flush_mem == MAP_FAILED)
-		err(1, "mmap");
-	/* No functions */
-	sframe_build_init(&build, 3, true, (u64)flush_mem);
-	len = sframe_build_finish(&build);
-	memcpy(flush_mem, build.mem, len);
-}
-
 /* Walk at the event, instead of on the way to user space */
 static int in_place;
 
@@ -679,7 +646,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* What is different from one round to the next */
-enum round { WARM, COLD, CHANGED, OTHERS };
+enum round { SAME, CHANGED, OTHERS };
 
 static void change_mappings(void)
 {
@@ -775,16 +742,11 @@ static u64 measure(int depth, enum round kind)
 	/* The first time for page faults */
 	for (pass = 0; pass < 2; pass++) {
 		for (round = 0; round < ROUNDS; round++) {
-			/* Of very many functions, each round has others. */
-			if (kind == COLD && version)
-				flush_rules();
-			else if (kind == COLD && functions < 100000)
-				renew_table();
 			if (kind == CHANGED)
 				change_mappings();
 			if (kind == OTHERS)
 				have_others();
-			make_chain(depth, kind == COLD ? (pass * ROUNDS + round) * depth : 0);
+			make_chain(depth, 0);
 			costs[round] = sample(depth);
 		}
 	}
@@ -793,7 +755,7 @@ static u64 measure(int depth, enum round kind)
 
 static void measure_libraries(void)
 {
-	u64 first, warm, warm1, cold, cold1, changed, other = 0, other1 = 0;
+	u64 first, same, same1, changed, other = 0, other1 = 0;
 
 	map_libraries();
 	if (!version)
@@ -804,10 +766,8 @@ static void measure_libraries(void)
 	if (in_place)
 		usleep(200000);
 	first = sample(DEPTH);
-	warm = measure(DEPTH, WARM);
-	warm1 = measure(1, WARM);
-	cold = measure(DEPTH, COLD);
-	cold1 = measure(1, COLD);
+	same = measure(DEPTH, SAME);
+	same1 = measure(1, SAME);
 	changed = measure(DEPTH, CHANGED);
 	if (!version) {
 		start_others();
@@ -815,9 +775,8 @@ static void measure_libraries(void)
 		other1 = measure(1, OTHERS);
 		end_others();
 	}
-	printf("%u %lu %lu %llu %llu %llu %llu %llu %llu %llu %llu\n", version, functions,
-	       libraries, (unsigned long long)warm1, (unsigned long long)warm,
-	       (unsigned long long)cold1, (unsigned long long)cold,
+	printf("%u %lu %lu %llu %llu %llu %llu %llu %llu\n", version, functions,
+	       libraries, (unsigned long long)same1, (unsigned long long)same,
 	       (unsigned long long)first, (unsigned long long)changed,
 	       (unsigned long long)other1, (unsigned long long)other);
 	fflush(stdout);
@@ -915,7 +874,6 @@ int main(int argc, char **argv)
 	in_place = worst || (argc > 1 && !strcmp(argv[1], "in-place"));
 	argc -= in_place;
 	argv += in_place;
-	prepare_flush();
 	open_event();
 	if (worst) {
 		open_tables();
