@@ -72,8 +72,8 @@ struct unwind_work {
 #define UNWIND_MAX_WORKS		(BITS_PER_LONG - 2)
 
 /*
- * Most entries of a trace: what fits into one page beside struct unwind_cache. More than
- * PERF_MAX_STACK_DEPTH only if kernel.perf_event_max_stack allows that.
+ * Most entries of a trace: what fits into one page beside struct unwind_cache. See
+ * unwind_cache::room.
  */
 #define UNWIND_MAX_ENTRIES						\
 	((4096 - sizeof(struct unwind_cache)) / sizeof(unsigned long))

@@ -11,8 +11,8 @@
  *		meaningful only while UNWIND_USED is set in the mask
  * @nr:		Number of valid @entries
  * @end:	Why there are no more: enum unwind_user_status, see struct unwind_stacktrace
- * @room:	Number of @entries: PERF_MAX_STACK_DEPTH, or UNWIND_MAX_ENTRIES, which make it
- *		a page, while kernel.perf_event_max_stack allows more
+ * @room:	Number of @entries: PERF_MAX_STACK_DEPTH; or UNWIND_MAX_ENTRIES, which make it
+ *		a page, from the first walk on at which kernel.perf_event_max_stack was more
  * @entries:	User addresses, innermost first
  *
  * Written by the owning task; read by the same task, and by interrupts and NMIs

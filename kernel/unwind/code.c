@@ -6,9 +6,8 @@
  * unwind_code_find() takes no lock for what it looks at, allocates nothing and takes no
  * page faults. unwind_code_rule() may sleep, and is where the map grows.
  *
- * A cached rule counts only if the range of its address was compared in this walk; and if
- * it is of an SFrame table, in the generation of the map that had the range. Since the map
- * is replaced as a whole, whoever finds a range finds the right generation with it.
+ * A cached rule counts only if the range of its address was compared in this walk, and as
+ * long as the range has the table that it is from.
  */
 
 #include <linux/err.h>
@@ -22,7 +21,6 @@
 #include <linux/mmap_lock.h>
 #include <linux/mutex.h>
 #include <linux/overflow.h>
-#include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/unwind_code.h>
@@ -293,12 +291,11 @@ static bool use_sframe(struct unwind_code *code, struct unwind_sframe *sframe)
 static bool find_rules(struct unwind_code *code, const struct unwind_range *range,
 		       unsigned long pc)
 {
-	/* What is added may be there one time, and what was found another time. */
-	u64 gen = code->map->gen * 2 + range->added;
-
 	code->delta = 0;
-	code->sframe_mix = rule_cache_mix(code->um->random ^ gen * GOLDEN_RATIO_64);
-	code->mix = code->sframe_mix;
+	if (has_sframe(range)) {
+		code->sframe_mix = rule_cache_mix(range->sframe->random);
+		code->mix = code->sframe_mix;
+	}
 	code->anon = !unwind_range_is_file(range) && !has_sframe(range);
 	code->part.words = NULL;
 	if (range->file)
@@ -349,18 +346,6 @@ static void free_range(struct unwind_range *range)
 	kfree_rcu(range, rcu);
 }
 
-/*
- * Do rules of an SFrame table that were cached for a range hold for the one that takes its
- * place?
- */
-static bool still_holds(const struct unwind_range *range, const struct unwind_range *new)
-{
-	if (!has_sframe(range))
-		return true;
-	return new && !new->added && range->start >= new->start && range->end <= new->end &&
-	       is_same_code(range, new) && has_sframe(new);
-}
-
 /**
  * struct map_change - What makes one map of another
  * @new:	Comes, in place of what it overlaps of its kind; or NULL
@@ -407,20 +392,16 @@ static unsigned int make_map(struct unwind_map *map, const struct unwind_map *ol
 {
 	unsigned int gone = 0, nr = change->first, i;
 
-	map->gen = old->gen;
 	memcpy(map->ranges, old->ranges, nr * sizeof(*map->ranges));
 	if (change->new)
 		map->ranges[nr++] = change->new;
 	for (i = change->first; i < change->end; i++) {
 		struct unwind_range *range = old->ranges[i];
 
-		if (!goes(range, change)) {
+		if (goes(range, change))
+			gone++;
+		else
 			map->ranges[nr++] = range;
-			continue;
-		}
-		gone++;
-		if (!still_holds(range, change->new))
-			map->gen = old->gen + 1;
 	}
 	memcpy(map->ranges + nr, old->ranges + i, (old->nr - i) * sizeof(*map->ranges));
 	map->nr = nr + old->nr - i;
@@ -446,22 +427,33 @@ static struct unwind_map *alloc_map(unsigned int room, gfp_t gfp)
 static int change_map(struct unwind_mm *um, struct map_change *change, gfp_t gfp)
 {
 	static struct unwind_map none;
-	struct unwind_map *map, *old;
-	unsigned int gone, i;
+	struct unwind_map *map = NULL, *old;
+	unsigned int gone, room = 0, i;
 
-	guard(mutex)(&um->lock);
-	old = rcu_dereference_protected(um->map, lockdep_is_held(&um->lock)) ?: &none;
-	map = alloc_map(old->nr + 1, gfp);
-	if (!map)
-		return -ENOMEM;
+	spin_lock(&um->lock);
+	for (;;) {
+		old = rcu_dereference_protected(um->map, lockdep_is_held(&um->lock)) ?: &none;
+		if (room > old->nr)
+			break;
+		room = old->nr + 1;
+		/* Nobody waits for the memory of somebody else. */
+		spin_unlock(&um->lock);
+		kvfree(map);
+		map = alloc_map(room, gfp);
+		if (!map)
+			return -ENOMEM;
+		spin_lock(&um->lock);
+	}
 	find_place(change, old);
 	gone = make_map(map, old, change);
 	if (map->nr_added > UNWIND_MAX_ADDED) {
+		spin_unlock(&um->lock);
 		kvfree(map);
 		return -ENOSPC;
 	}
 
 	rcu_assign_pointer(um->map, map);
+	spin_unlock(&um->lock);
 	for (i = change->first; i < change->end; i++) {
 		if (goes(old->ranges[i], change))
 			free_range(old->ranges[i]);
@@ -611,7 +603,7 @@ static enum unwind_user_status cached_rule(u64 place, u64 mix, struct unwind_rul
 {
 	u64 tag = rule_cache_tag(place, mix);
 
-	return rule_slot_get(rule_cache_slot(&unwind_rules, tag), tag, &rule->word) ?
+	return rule_slot_get(rule_cache_slot(&unwind_rules, tag), tag, mix, &rule->word) ?
 	       UNWIND_USER_FOUND : UNWIND_USER_NO_RULE;
 }
 
@@ -621,7 +613,7 @@ static void cache_rule(u64 place, u64 mix, const struct unwind_rule *rule)
 	u64 tag = rule_cache_tag(place, mix);
 
 	if (rule->word)
-		rule_slot_set(rule_cache_slot(&unwind_rules, tag), tag, rule->word);
+		rule_slot_set(rule_cache_slot(&unwind_rules, tag), tag, mix, rule->word);
 }
 
 /*
@@ -738,8 +730,8 @@ struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp)
 	um = kzalloc(sizeof(*um), gfp);
 	if (!um)
 		return NULL;
-	mutex_init(&um->lock);
-	um->random = get_random_u64();
+	spin_lock_init(&um->lock);
+	mutex_init(&um->added_lock);
 	um->looks = (u32)jiffies;
 	old = cmpxchg(&mm->unwind, NULL, um);
 	if (!old)
@@ -797,29 +789,33 @@ int __unwind_mm_dup(struct unwind_mm *old, struct mm_struct *mm)
 	const struct unwind_map *from;
 	struct unwind_map *map;
 	struct unwind_mm *um;
+	unsigned int nr = 0;
 
-	/* Other threads of the parent may add and remove tables. */
-	guard(mutex)(&old->lock);
-	from = rcu_dereference_protected(old->map, lockdep_is_held(&old->lock));
-	if (!IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) || !from || !from->nr_added)
+	/* What was added stays, wherever walks in the parent put it meanwhile. */
+	guard(mutex)(&old->added_lock);
+	scoped_guard(rcu) {
+		from = rcu_dereference(old->map);
+		if (from)
+			nr = from->nr_added;
+	}
+	if (!IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) || !nr)
 		return 0;
 	um = unwind_mm_get(mm, GFP_KERNEL_ACCOUNT);
-	map = alloc_map(from->nr_added, GFP_KERNEL_ACCOUNT);
+	map = alloc_map(nr, GFP_KERNEL_ACCOUNT);
 	if (!um || !map) {
 		kvfree(map);
 		return -ENOMEM;
 	}
-	map->gen = 0;
-	map->nr_added = 0;
-	while (map->nr_added < map->nr) {
-		map->ranges[map->nr_added] = copy_range(from->ranges[map->nr_added]);
+	scoped_guard(rcu)
+		memcpy(map->ranges, rcu_dereference(old->map)->ranges, nr * sizeof(*map->ranges));
+	for (map->nr_added = 0; map->nr_added < nr; map->nr_added++) {
+		map->ranges[map->nr_added] = copy_range(map->ranges[map->nr_added]);
 		if (!map->ranges[map->nr_added])
 			break;
-		map->nr_added++;
 	}
 	map->nr = map->nr_added;
 	rcu_assign_pointer(um->map, map);
-	return map->nr == from->nr_added ? 0 : -ENOMEM;
+	return map->nr == nr ? 0 : -ENOMEM;
 }
 
 /* See unwind_mm_exit(). */
@@ -854,7 +850,7 @@ static int __init init_rules(void)
 
 	unwind_rules.slots = alloc_large_system_hash("Unwind rules", sizeof(struct rule_slot),
 						     rules_entries, 15, HASH_ZERO, &bits,
-						     NULL, 0, SZ_1M / sizeof(struct rule_slot));
+						     NULL, 2, SZ_1M / sizeof(struct rule_slot));
 	unwind_rules.shift = 64 - bits;
 	return 0;
 }

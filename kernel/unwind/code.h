@@ -15,12 +15,12 @@
  * another file is there now.
  */
 
-#include <linux/err.h>
 #include <linux/mm_types.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/refcount.h>
 #include <linux/sched.h>
+#include <linux/spinlock.h>
 #include <linux/time64.h>
 #include <linux/types.h>
 #include <linux/unwind_rule.h>
@@ -34,7 +34,7 @@ struct file;
 
 /*
  * Limits per mm. If there is no room, the kernel forgets what it has found, and refuses
- * to add a table. All of it together takes some 1.2 MB of kernel memory, which is charged
+ * to add a table. All of it together takes some 1.4 MB of kernel memory, which is charged
  * to the memory cgroup.
  */
 #define UNWIND_MAX_FOUND	1024
@@ -46,6 +46,7 @@ struct file;
 /**
  * struct unwind_sframe - An SFrame table in the memory of a process
  * @sec:	The table
+ * @random:	Of its rules in the cache, see rule_cache.h
  * @seq:	mm_struct::mm_lock_seq when no device was mapped there, or UNWIND_SEQ_NONE
  * @bad:	It is not worth another look
  * @ref:	One for each range that has it, one for each walk that uses it
@@ -53,6 +54,7 @@ struct file;
  */
 struct unwind_sframe {
 	struct sframe_section	sec;
+	u64			random;
 	unsigned int		seq;
 	bool			bad;
 	refcount_t		ref;
@@ -173,8 +175,6 @@ unwind_range_at(struct unwind_range *const *ranges, unsigned int nr, unsigned lo
 /**
  * struct unwind_map - What is known about the code of an mm
  * @rcu:	To free it
- * @gen:	Generation: rules of SFrame tables that were cached in another one do not
- *		count. It moves when a range goes that had such a table
  * @nr_added:	So many ranges have tables that the process has added
  * @nr:		Number of all ranges
  * @ranges:	First those that were added, then those that were found, each sorted and
@@ -182,7 +182,6 @@ unwind_range_at(struct unwind_range *const *ranges, unsigned int nr, unsigned lo
  */
 struct unwind_map {
 	struct rcu_head		rcu;
-	u64			gen;
 	unsigned int		nr_added;
 	unsigned int		nr;
 	struct unwind_range	*ranges[] __counted_by(nr);
@@ -191,16 +190,18 @@ struct unwind_map {
 /**
  * struct unwind_mm - What the unwinder has of an mm
  * @lock:	To replace @map
+ * @added_lock:	Held where tables are added, removed, or copied by a fork. What has been
+ *		added stays meanwhile, and what walks find does not wait for that
  * @map:	NULL as long as nothing is known
- * @random:	Of rules of tables that are in its memory, see rule_cache.h
  * @looks:	How often its tasks may look at the code for walks in place, see
  *		unwind_bucket_take()
  */
 struct unwind_mm {
 	/* See above. */
-	struct mutex			lock;
+	spinlock_t			lock;
+	/* Likewise. */
+	struct mutex			added_lock;
 	struct unwind_map __rcu		*map;
-	u64				random;
 	u32				looks;
 };
 
@@ -212,7 +213,7 @@ struct unwind_mm {
  * @fixed:	There is no table: rules need not be looked for
  * @anon:	Memory of no file, such as a JIT compiler's, or that differs from its file
  * @mix:	rule_cache_mix() of @table; or else @sframe_mix
- * @sframe_mix:	The same of the mm, the generation of the map, and who the table is from
+ * @sframe_mix:	The same of the SFrame table, if there is one
  * @part:	The part of @table with all of this code; no @part.words without @table. Its
  *		start is an address
  * @table:	The table for the file, which is there until the end of the RCU reader
@@ -248,7 +249,7 @@ struct unwind_code {
 	struct unwind_range		seen;
 };
 
-/* Of these, a kernel without CONFIG_UNWIND_USER_CODE or _SFRAME calls what it has. */
+/* Without CONFIG_UNWIND_USER_CODE these are not there, nor called. */
 bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
 		      unsigned long pc);
 enum unwind_user_status

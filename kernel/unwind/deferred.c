@@ -451,20 +451,20 @@ static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
 	struct unwind_cache *cache, *old = info->cache;
 	gfp_t gfp;
 
-	if (likely(old && (!deep || old->room == UNWIND_MAX_ENTRIES)))
+	/* Who is to go does not wait for a grace period. */
+	if (likely(old && (!deep || old->room == UNWIND_MAX_ENTRIES || unwind_is_dying())))
 		return old;
 	if (unwind_context_failed(info, atomic_long_read(&info->mask)))
 		return NULL;
 
 	gfp = unwind_gfp();
-	cache = deep ? kmalloc(struct_size(cache, entries, UNWIND_MAX_ENTRIES), gfp) :
-		       kmem_cache_alloc(unwind_cache_slab, gfp);
+	cache = deep ? kzalloc(struct_size(cache, entries, UNWIND_MAX_ENTRIES), gfp) :
+		       kmem_cache_zalloc(unwind_cache_slab, gfp);
 	if (!cache) {
 		unwind_no_memory(gfp);
 		return old;
 	}
 	cache->room = deep ? UNWIND_MAX_ENTRIES : PERF_MAX_STACK_DEPTH;
-	atomic_long_set(&cache->completed, 0);
 	/* Pairs with the lockless readers: complete before visible. */
 	smp_store_release(&info->cache, cache);
 	/* Nobody reads its entries, but unwind_forget_bit() may have it. */
@@ -767,8 +767,9 @@ static void unwind_forget_bit(unsigned long bit)
 	for_each_process_thread(g, t) {
 		atomic_long_andnot(bit, &t->unwind_info.mask);
 		/*
-		 * Pairs with unwind_get_cache(). Freed with the task, which
-		 * takes a grace period once it is off the list.
+		 * Pairs with unwind_get_cache(), which frees an old one after a
+		 * grace period. The last one is freed with the task, which takes
+		 * a grace period once it is off the list.
 		 */
 		cache = smp_load_acquire(&t->unwind_info.cache);
 		if (cache)

@@ -8,10 +8,9 @@
  * there for all that have the file mapped. A lookup takes no lock and calls no function, so
  * it can be made with user access enabled.
  *
- * Who has rules to remember (a table for a file, or an mm with tables of its own) has a
- * random number, which is made with it, is not told to anybody, and is not used again. It is
- * in the tag of all its rules. So nothing has to be removed when rules are no longer valid,
- * and one that is of a program's own making is found for that program only.
+ * Each table has a random number, which is made with it, is not told to anybody, and is not
+ * used again. It is in the tag of all its rules. So nothing has to be removed when rules are
+ * no longer valid, and one that is of a program's own making is found for that program only.
  */
 
 #include <linux/compiler.h>
@@ -20,13 +19,14 @@
 
 /**
  * struct rule_slot - A rule that was looked up
- * @key:	rule_slot_key() of its tag and @word. Both are 0 if the slot is empty
+ * @key:	rule_slot_key() of its tag and @word; both are 0 if the slot is empty
  * @word:	See UNWIND_WORD_TABLE
  *
  * Both are written and read one after the other, in any order and without a lock. So
  * a slot, or what a reader gets of it, may be the key of one rule and the word of
  * another, and stay so until it is overwritten. Such a slot matches no place, except by
- * chance: who would choose two words such that it does has to know two random numbers.
+ * chance: in the key, a word is multiplied by the table's number, so who would choose a word
+ * such that it does has to know that number.
  */
 struct rule_slot {
 	u64	key;
@@ -47,11 +47,12 @@ extern struct rule_cache unwind_rules;
 
 /*
  * What makes tags of addresses, or of offsets in a file. Neither has the top bit, which
- * tags have: so none matches an empty slot.
+ * tags have: so none matches an empty slot. It is odd, so that no two words have the same
+ * product.
  */
 static __always_inline u64 rule_cache_mix(u64 random)
 {
-	return random | 1ULL << 63;
+	return random | 1ULL << 63 | 1;
 }
 
 static __always_inline u64 rule_cache_tag(u64 place, u64 mix)
@@ -65,24 +66,26 @@ rule_cache_slot(const struct rule_cache *cache, u64 tag)
 	return &cache->slots[tag * GOLDEN_RATIO_64 >> cache->shift];
 }
 
-static __always_inline u64 rule_slot_key(u64 tag, u64 word)
+static __always_inline u64 rule_slot_key(u64 tag, u64 mix, u64 word)
 {
-	return tag ^ word * GOLDEN_RATIO_64;
+	return tag ^ word * mix;
 }
 
 /**
  * rule_slot_get - Is the rule with a tag in a slot?
  * @slot:	rule_cache_slot() of the tag
  * @tag:	rule_cache_tag() of the place
+ * @mix:	What the tag was made by
  * @word:	The rule
  *
  * Return: false if not; @word is unchanged then.
  */
-static __always_inline bool rule_slot_get(const struct rule_slot *slot, u64 tag, u64 *word)
+static __always_inline bool
+rule_slot_get(const struct rule_slot *slot, u64 tag, u64 mix, u64 *word)
 {
 	u64 val = READ_ONCE(slot->word);
 
-	if (READ_ONCE(slot->key) != rule_slot_key(tag, val))
+	if (READ_ONCE(slot->key) != rule_slot_key(tag, mix, val))
 		return false;
 	*word = val;
 	return true;
@@ -92,14 +95,15 @@ static __always_inline bool rule_slot_get(const struct rule_slot *slot, u64 tag,
  * rule_slot_set - Remember a rule, in place of what was in its slot
  * @slot:	rule_cache_slot() of the tag
  * @tag:	rule_cache_tag() of the place
+ * @mix:	What the tag was made by
  * @word:	The rule
  *
  * If another CPU writes to the same slot meanwhile, neither rule may be remembered.
  */
-static __always_inline void rule_slot_set(struct rule_slot *slot, u64 tag, u64 word)
+static __always_inline void rule_slot_set(struct rule_slot *slot, u64 tag, u64 mix, u64 word)
 {
 	WRITE_ONCE(slot->word, word);
-	WRITE_ONCE(slot->key, rule_slot_key(tag, word));
+	WRITE_ONCE(slot->key, rule_slot_key(tag, mix, word));
 }
 
 #endif /* _KERNEL_UNWIND_RULE_CACHE_H */

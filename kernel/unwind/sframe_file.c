@@ -16,6 +16,7 @@
 #include <linux/hugetlb.h>
 #include <linux/jiffies.h>
 #include <linux/pagemap.h>
+#include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/secretmem.h>
 #include <linux/slab.h>
@@ -70,6 +71,7 @@ struct unwind_sframe *unwind_sframe_alloc(const struct sframe_section *sec, gfp_
 
 	if (sframe) {
 		sframe->sec = *sec;
+		sframe->random = get_random_u64();
 		sframe->seq = UNWIND_SEQ_NONE;
 		refcount_set(&sframe->ref, 1);
 	}

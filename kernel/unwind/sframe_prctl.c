@@ -127,8 +127,10 @@ int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 	um = unwind_mm_get(current->mm, PRCTL_GFP);
 	range.sframe = unwind_sframe_alloc(&sec, PRCTL_GFP);
 	ret = -ENOMEM;
-	if (um && range.sframe)
-		ret = unwind_map_insert(um, &range, PRCTL_GFP);
+	if (um && range.sframe) {
+		scoped_guard(mutex, &um->added_lock)
+			ret = unwind_map_insert(um, &range, PRCTL_GFP);
+	}
 	if (ret) {
 		unwind_sframe_put(range.sframe);
 		return ret;
@@ -154,12 +156,15 @@ int sframe_prctl_remove(unsigned long sframe_start, unsigned long arg3,
 			unsigned long arg4, unsigned long arg5)
 {
 	struct unwind_mm *um = READ_ONCE(current->mm->unwind);
-	int ret;
+	int ret = -ENOENT;
 
 	if (arg3 || arg4 || arg5)
 		return -EINVAL;
 	/* None starts at 0. */
-	ret = um && sframe_start ? unwind_map_remove(um, sframe_start, PRCTL_GFP) : -ENOENT;
+	if (um && sframe_start) {
+		scoped_guard(mutex, &um->added_lock)
+			ret = unwind_map_remove(um, sframe_start, PRCTL_GFP);
+	}
 	if (!ret)
 		trace_unwind_sframe_section(0, 0, sframe_start, 0, 0, "removed");
 	return ret;

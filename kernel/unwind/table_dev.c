@@ -22,6 +22,7 @@
 #include <linux/percpu.h>
 #include <linux/pid.h>
 #include <linux/ptrace.h>
+#include <linux/random.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>

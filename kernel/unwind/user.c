@@ -557,14 +557,14 @@ unwind_user_at_hand(const struct unwind_code *code, unsigned long pc, u64 *word)
 	if (!IS_ENABLED(CONFIG_UNWIND_USER_CODE))
 		return false;
 	slot = rule_cache_slot(&unwind_rules, tag);
-	if (likely(rule_slot_get(slot, tag, word)))
+	if (likely(rule_slot_get(slot, tag, code->mix, word)))
 		return true;
 	if (!IS_ENABLED(CONFIG_UNWIND_USER_TABLE) || !part->words)
 		return false;
 
 	*word = part->words[unwind_table_part_rule(part, pc - part->start)];
 	if (likely(!UNWIND_TABLE_WORD_IS_LONG(*word))) {
-		rule_slot_set(slot, tag, *word);
+		rule_slot_set(slot, tag, code->mix, *word);
 		return true;
 	}
 	/* The next provider differs by process, so that is not remembered. */
@@ -949,8 +949,8 @@ void unwind_user_look(void)
  * @regs:		User registers at the event
  *
  * As unwind_user(), but what is not present is not waited for: the walk ends there. If it
- * ends since nothing was known of the code, the task takes a look at that on its way back
- * to user space.
+ * ends since nothing was known of the code, the task may take a look at that on its way back
+ * to user space, see unwind_deferred_look().
  *
  * Context: Any context, NMI included. Takes no locks, and allocates nothing.
  */

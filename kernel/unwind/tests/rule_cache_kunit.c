@@ -12,14 +12,9 @@
 
 #define PLACE		0x26a120UL
 
-static void set(const struct rule_cache *cache, u64 tag, u64 word)
+static bool slot_has(const struct rule_slot *slot, u64 place, u64 mix, u64 *word)
 {
-	rule_slot_set(rule_cache_slot(cache, tag), tag, word);
-}
-
-static bool has(const struct rule_cache *cache, u64 tag, u64 *word)
-{
-	return rule_slot_get(rule_cache_slot(cache, tag), tag, word);
+	return rule_slot_get(slot, rule_cache_tag(place, mix), mix, word);
 }
 
 static void rule_is_found_by_its_place_and_owner_alone(struct kunit *test)
@@ -27,54 +22,59 @@ static void rule_is_found_by_its_place_and_owner_alone(struct kunit *test)
 	u64 word = unwind_word_make(false, 32, 0), mix = rule_cache_mix(5), found = 0;
 	struct rule_slot slot = { };
 
-	KUNIT_EXPECT_FALSE(test, rule_slot_get(&slot, rule_cache_tag(0, mix), &found));
-	rule_slot_set(&slot, rule_cache_tag(PLACE, mix), word);
-	KUNIT_ASSERT_TRUE(test, rule_slot_get(&slot, rule_cache_tag(PLACE, mix), &found));
+	KUNIT_EXPECT_FALSE(test, slot_has(&slot, 0, mix, &found));
+	rule_slot_set(&slot, rule_cache_tag(PLACE, mix), mix, word);
+	KUNIT_ASSERT_TRUE(test, slot_has(&slot, PLACE, mix, &found));
 	KUNIT_EXPECT_EQ(test, found, word);
-	KUNIT_EXPECT_FALSE(test, rule_slot_get(&slot, rule_cache_tag(PLACE + 1, mix), &found));
-	KUNIT_EXPECT_FALSE(test, rule_slot_get(&slot, rule_cache_tag(PLACE, rule_cache_mix(6)),
-					       &found));
+	KUNIT_EXPECT_FALSE(test, slot_has(&slot, PLACE + 1, mix, &found));
+	KUNIT_EXPECT_FALSE(test, slot_has(&slot, PLACE, rule_cache_mix(6), &found));
 }
 
-/* Whatever the numbers are, and whatever comes by a place or none that is 0 */
+/* Whatever the number is: an address may have the same bits, but for the highest. */
 static void empty_slot_matches_nothing(struct kunit *test)
 {
 	struct rule_slot slot = { };
-	u64 found, random;
 	unsigned int i;
+	u64 found;
 
 	for (i = 0; i < 64; i++) {
-		random = 1ULL << i;
-		KUNIT_EXPECT_FALSE(test, rule_slot_get(&slot, rule_cache_tag(random & ~BIT(63),
-									     rule_cache_mix(random)),
-						       &found));
+		u64 mix = rule_cache_mix(1ULL << i);
+
+		KUNIT_EXPECT_FALSE(test, slot_has(&slot, mix & ~(1ULL << 63), mix, &found));
 	}
 }
 
 /*
  * Two CPUs remember rules in the same slot: the first one's word, the other's word and
  * key, the first one's key. What is left has the tag of no place near by, whichever the
- * words are.
+ * words are; the last two are those that would, if words were multiplied by a constant,
+ * GOLDEN_RATIO_64.
  */
 static void slot_of_two_writers_matches_no_place(struct kunit *test)
 {
-	u64 mix = rule_cache_mix(5), tag = rule_cache_tag(PLACE, mix), torn;
-	static u64 words[2 * 256];
-	unsigned int i, j;
+	static const u64 numbers[] = { 0x8c1f0a9d3b7e6425, 0x1d2e7c3f5a9b8064, 0x6b4d12f0e39a75c8 };
+	static u64 words[2 * 256 + 2];
+	unsigned int i, j, k;
 
 	for (i = 0; i < 256; i++) {
 		words[2 * i] = unwind_word_make(false, 8 * (i + 1), 0);
 		words[2 * i + 1] = unwind_word_make(false, 8 * (i + 2), -16);
 	}
+	words[2 * i] = 0x1000101009;
+	words[2 * i + 1] = 0x37f0bcab01b00001;
 
-	for (i = 0; i < ARRAY_SIZE(words); i++) {
-		for (j = 0; j < ARRAY_SIZE(words); j++) {
-			if (i == j)
-				continue;
-			torn = rule_slot_key(rule_slot_key(tag, words[i]), words[j]);
-			if ((torn ^ tag) < SZ_1G)
-				KUNIT_FAIL(test, "words %llx and %llx: %llx", words[i],
-					   words[j], torn ^ mix);
+	for (k = 0; k < ARRAY_SIZE(numbers); k++) {
+		u64 mix = rule_cache_mix(numbers[k]), tag = rule_cache_tag(PLACE, mix);
+
+		for (i = 0; i < ARRAY_SIZE(words); i++) {
+			for (j = 0; j < ARRAY_SIZE(words); j++) {
+				u64 key = rule_slot_key(tag, mix, words[i]);
+				u64 torn = rule_slot_key(key, mix, words[j]);
+
+				if (i != j && (torn ^ tag) < SZ_1G)
+					KUNIT_FAIL(test, "words %llx and %llx: %llx", words[i],
+						   words[j], torn ^ mix);
+			}
 		}
 	}
 }
@@ -89,12 +89,13 @@ static unsigned int misses(const struct rule_cache *cache, unsigned int depth, u
 	for (round = 0; round < 3; round++) {
 		missed = 0;
 		for (i = 0; i < depth; i++) {
-			u64 tag = rule_cache_tag(0x28000 + i / 2 * 0x6d3, mix[i % 2]);
+			u64 place = 0x28000 + i / 2 * 0x6d3, tag = rule_cache_tag(place, mix[i % 2]);
+			struct rule_slot *slot = rule_cache_slot(cache, tag);
 
-			if (has(cache, tag, &found))
+			if (slot_has(slot, place, mix[i % 2], &found))
 				continue;
 			missed++;
-			set(cache, tag, unwind_word_make(false, 8 * (i + 1), 0));
+			rule_slot_set(slot, tag, mix[i % 2], unwind_word_make(false, 8 * (i + 1), 0));
 		}
 	}
 	return missed;

@@ -1503,6 +1503,7 @@ static uint64_t deep_stack[2 * 600];
 
 TEST_F(ftrace, deep_stack_is_cut_to_what_a_page_holds)
 {
+	long long allowed = up_read_number(SYSCTL_MAX_STACK);
 	unsigned int i, room, data_size;
 	uint64_t *frame = deep_stack;
 	struct rec *rec;
@@ -1518,7 +1519,9 @@ TEST_F(ftrace, deep_stack_is_cut_to_what_a_page_holds)
 	room = (data_size - 16 - fmt.caller) / 8;
 
 	ASSERT_EQ(0, inst_trace(&self->a, GETPPID, my_tid()));
+	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_STACK, 1024));
 	framed_syscall(SYS_getppid, 0, 0, 0, deep_stack, deep_stack);
+	up_write_number(SYSCTL_MAX_STACK, allowed);
 	ASSERT_EQ(0, inst_drain(&self->a));
 	EXPECT_EQ(3, self->a.nr);
 	rec = nth_type(&self->a, fmt.stack_id, 0);
