@@ -119,6 +119,13 @@ rm "$faked/out/before"
 faked "$faked/harness/test" once > "$tmp/said" 2>&1 && rc=0 || rc=$?
 result $((rc != 1)) test-outside-of-ci-runs-a-suite-once
 
+# What failed counts where the others have taken the time to run it again.
+rm "$faked/out/before"
+suite 13-long '' 'sleep 4; echo ok 1 good'
+faked env CI=true UNWIND_CI_SECONDS=3 "$faked/harness/test" once long > "$tmp/said" 2>&1 && rc=0 || rc=$?
+pass test-in-ci-counts-what-is-not-run-again says '1 passed, 1 failed, 0 skipped'
+pass test-in-ci-says-what-is-not-run-again says 'test: there is no time left to run once again'
+
 faked env CI=true UNWIND_CI_LAST=-1 "$faked/harness/test" always steady > "$tmp/said" 2>&1 && rc=0 || rc=$?
 result "$rc" test-in-ci-begins-nothing-too-late
 pass test-in-ci-counts-what-comes-too-late says '0 passed, 0 failed, 2 skipped'
