@@ -939,8 +939,9 @@ EXPORT_SYMBOL_GPL(unwind_deferred_disarm);
 static int __init unwind_cache_init(void)
 {
 	unwind_cache_slab = kmem_cache_create("unwind_cache",
-			struct_size_t(struct unwind_cache, entries, PERF_MAX_STACK_DEPTH),
-			0, SLAB_PANIC | SLAB_ACCOUNT, NULL);
+					      struct_size_t(struct unwind_cache, entries,
+							    PERF_MAX_STACK_DEPTH),
+					      0, SLAB_PANIC | SLAB_ACCOUNT, NULL);
 	return 0;
 }
 core_initcall(unwind_cache_init);

@@ -97,9 +97,10 @@ extern unsigned int unwind_files_nr_added;
 
 static inline unsigned int unwind_files_added(void)
 {
+	if (!IS_ENABLED(CONFIG_UNWIND_USER_TABLE))
+		return 0;
 	/* Pairs with unwind_file_attach(): read before the file is looked for. */
-	return IS_ENABLED(CONFIG_UNWIND_USER_TABLE) ?
-	       smp_load_acquire(&unwind_files_nr_added) : 0;
+	return smp_load_acquire(&unwind_files_nr_added);
 }
 
 /* Has the inode gone? Another one may have its place, and tables. */
