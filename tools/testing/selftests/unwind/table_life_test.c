@@ -1628,6 +1628,47 @@ TEST_F(life, sframe_section_that_can_be_read_later_counts_from_then_on)
 	unlink(test_path("image"));
 }
 
+/*
+ * The file is the same, and its table leaves the rules to the section, of which each process
+ * can have a copy of its own. What one has looked up there is not found by the other.
+ */
+TEST_F(life, sframe_rules_of_a_process_do_not_count_for_another)
+{
+	struct table *t = self->table;
+	struct image image;
+	unsigned long at;
+	int nr, status;
+	pid_t pid;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_TRUE(image_make(&image, 3, true));
+	at = image_table_apart(&image, 3, true);
+	ASSERT_TRUE(image_to_disk(&image));
+	ASSERT_TRUE(image_map_table(&image, at));
+	table_start(t);
+	table_row(t, FILE_TEXT, rule_of(UNWIND_TABLE_NOT_COVERED));
+	table_end(t, FILE_TEXT + PAGE);
+	nr = dev_make_table(self->fd, t);
+	ASSERT_LT(0, nr);
+	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
+	EXPECT_TRUE(is_exact(&image.code));
+
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		if (mprotect((void *)at, PAGE, PROT_READ | PROT_WRITE))
+			_exit(1);
+		spoil_index((u8 *)at);
+		_exit(is_cut(&image.code) ? 0 : 2);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_TRUE(is_exact(&image.code));
+	close(image.fd);
+	unlink(test_path("image"));
+}
+
 /* A table that the program added has all the say about its range. */
 TEST_F(life, added_sframe_table_without_a_rule_comes_before_other_tables)
 {
