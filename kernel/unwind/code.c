@@ -454,6 +454,7 @@ static int change_map(struct unwind_mm *um, struct map_change *change, gfp_t gfp
 
 	rcu_assign_pointer(um->map, map);
 	spin_unlock(&um->lock);
+	/* What was added stays by added_lock; and of what was found, all of these go. */
 	for (i = change->first; i < change->end; i++) {
 		if (goes(old->ranges[i], change))
 			free_range(old->ranges[i]);

@@ -467,7 +467,7 @@ static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
 	cache->room = deep ? UNWIND_MAX_ENTRIES : PERF_MAX_STACK_DEPTH;
 	/* Pairs with the lockless readers: complete before visible. */
 	smp_store_release(&info->cache, cache);
-	/* Nobody reads its entries, but unwind_forget_bit() may have it. */
+	/* Without UNWIND_USED nobody reads it, but unwind_forget_bit() may have it. */
 	if (old)
 		kfree_rcu_mightsleep(old);
 	return cache;
