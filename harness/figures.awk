@@ -156,6 +156,10 @@ mode == "bench" && /^an event by tables, depth 1/ {
 	figure("event", "an event, depth 1", "warm", v[1])
 	figure("event", "an event, depth 1", "cold", v[3])
 }
+mode == "bench" && /^an event of perf record, depth 1/ {
+	figure("event", "an event of perf record, depth 1", "warm", v[1])
+	figure("event", "an event of perf record, depth 100", "warm", v[4])
+}
 mode == "bench" && /^the longest walk at the event/ {
 	figure("event", "an event, longest walk", "cold", v[1])
 }

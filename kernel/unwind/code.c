@@ -224,7 +224,7 @@ static bool is_outdated(struct unwind_code *code, struct unwind_range *range)
 
 	if (range->added)
 		return false;
-	if (!range->sframe && time_after32((u32)jiffies, range->sframe_asked + HZ)) {
+	if (range->sframe_open && time_after32((u32)jiffies, range->sframe_asked + HZ)) {
 		code->wants_look = true;
 		if (!code->in_place)
 			return true;
@@ -242,38 +242,6 @@ static bool is_outdated(struct unwind_code *code, struct unwind_range *range)
 	return false;
 }
 
-static bool has_sframe(const struct unwind_range *range)
-{
-	return !IS_ERR_OR_NULL(range->sframe);
-}
-
-/* Have the table for the file at hand, if it has some of the code. */
-static void find_table(struct unwind_code *code, const struct unwind_range *range,
-		       unsigned long pc)
-{
-	struct unwind_table *table = unwind_file_table(range->file);
-	struct unwind_table_part *part = &code->part;
-	u64 at = pc + range->delta, first = code->start + range->delta;
-	u64 end = first + code->len;
-
-	if (!table)
-		return;
-	if (unwind_table_find_part(table, at, part)) {
-		first = max(first, part->start);
-		end = min(end, part->start + part->len);
-		part->start -= range->delta;
-		code->table = table;
-		code->delta = range->delta;
-		code->mix = rule_cache_mix(table->random);
-	} else {
-		/* Of a segment with code, few pages are in no run. */
-		first = max(first, at & ~(UNWIND_TABLE_PAGE_SIZE - 1ULL));
-		end = min(end, (at | (UNWIND_TABLE_PAGE_SIZE - 1ULL)) + 1);
-	}
-	code->start = first - range->delta;
-	code->len = end - first;
-}
-
 /* Use an SFrame table until the walk comes to code without it. */
 static bool use_sframe(struct unwind_code *code, struct unwind_sframe *sframe)
 {
@@ -288,47 +256,84 @@ static bool use_sframe(struct unwind_code *code, struct unwind_sframe *sframe)
 }
 
 /* Have all at hand that is known about a range. */
-static bool find_rules(struct unwind_code *code, const struct unwind_range *range,
-		       unsigned long pc)
+static bool find_rules(struct unwind_code *code, const struct unwind_range *range)
 {
 	code->delta = 0;
-	if (has_sframe(range)) {
+	if (range->sframe) {
 		code->sframe_mix = rule_cache_mix(range->sframe->random);
 		code->mix = code->sframe_mix;
 	}
-	code->anon = !unwind_range_is_file(range) && !has_sframe(range);
-	code->part.words = NULL;
-	if (range->file)
-		find_table(code, range, pc);
-	if (!use_sframe(code, has_sframe(range) ? range->sframe : NULL))
+	code->anon = !unwind_range_is_file(range) && !range->sframe;
+	code->table = range->file ? unwind_file_table(range->file) : NULL;
+	if (code->table) {
+		code->delta = range->delta;
+		code->mix = rule_cache_mix(code->table->random);
+	}
+	if (!use_sframe(code, range->sframe))
 		return false;
-	code->fixed = !code->table && !code->has_sframe && !code->anon;
+	code->fixed = !code->table && !range->sframe && !code->anon;
 	return true;
+}
+
+/* Have less code at hand: all around @pc, but not what returns to @special. */
+static void leave_out(struct unwind_code *code, unsigned long pc, unsigned long special)
+{
+	unsigned long at = special - 1 - code->start;
+
+	if (at >= code->len)
+		return;
+	if (pc < special) {
+		code->len = at;
+	} else {
+		code->start = special;
+		code->len -= at + 1;
+	}
+}
+
+static void leave_out_special(const struct unwind_user_state *state, unsigned long pc)
+{
+	unsigned int i;
+
+	leave_out(state->code, pc, state->special_min);
+	if (likely(!state->special_len))
+		return;
+	leave_out(state->code, pc, state->uretprobe);
+	for (i = 0; i < UNWIND_USER_SIGRETURNS; i++)
+		leave_out(state->code, pc, state->sigreturn[i]);
 }
 
 /**
  * unwind_code_find - Know the code around an address
- * @code:	What the walk knows
- * @range:	unwind_code_range() of the address
+ * @state:	Of the walk
  * @pc:		Address
  *
- * Context: Process context, or any if @code->in_place; in an RCU reader, until the end of
- *	    which @code->table and @code->part are valid. The rest of @code is valid as long
- *	    as the walk.
+ * Context: Process context, or any if the walk is in place; in an RCU reader, until the end of
+ *	    which the table at hand is valid. What else is known is valid as long as the
+ *	    walk.
  * Return: false if the map does not know the code, or no longer.
  */
-bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
-		      unsigned long pc)
+bool unwind_code_find(const struct unwind_user_state *state, unsigned long pc)
 {
+	struct unwind_code *code = state->code;
+	const struct unwind_map *map = code->map;
+	struct unwind_range *range;
+
 	code->fixed = false;
 	code->anon = false;
 	code->table = NULL;
-	if (code->map && code->map->nr_added)
+	code->len = 0;
+	if (!map)
+		return false;
+	/* What was added comes first. */
+	range = unwind_range_at(map->ranges + map->nr_added, map->nr - map->nr_added, pc);
+	if (map->nr_added)
 		range = find_added(code, range, pc);
 	else if (range && !compare(code, range, pc))
 		range = NULL;
-	if (range && !is_outdated(code, range) && find_rules(code, range, pc))
+	if (range && !is_outdated(code, range) && find_rules(code, range)) {
+		leave_out_special(state, pc);
 		return true;
+	}
 	code->len = 0;
 	return false;
 }
@@ -336,8 +341,7 @@ bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
 static void put_tables(const struct unwind_range *range)
 {
 	unwind_file_put(range->file);
-	if (has_sframe(range))
-		unwind_sframe_put(range->sframe);
+	unwind_sframe_put(range->sframe);
 }
 
 static void free_range(struct unwind_range *range)
@@ -551,14 +555,12 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 	/* User memory is read, which may take time. */
 	range.sframe = IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) ?
 		       unwind_sframe_find(&range, file, pc) : ERR_PTR(-ENOENT);
-	if (range.sframe == ERR_PTR(-EAGAIN)) {
-		if (!range.file)
-			return UNWIND_USER_FAULT;
-		/* The file has a better one; this one may be asked for later. */
+	/* A table for the file is better than one that is not there now. */
+	if (range.sframe == ERR_PTR(-EAGAIN) && !range.file)
+		return UNWIND_USER_FAULT;
+	range.sframe_open = range.sframe != ERR_PTR(-ENOENT) && IS_ERR_OR_NULL(range.sframe);
+	if (IS_ERR(range.sframe))
 		range.sframe = NULL;
-	}
-	range.plain = unwind_range_is_file(&range) && !range.file &&
-		      range.sframe == ERR_PTR(-ENOENT);
 	if (!unwind_map_insert(code->um, &range, gfp))
 		return UNWIND_USER_FOUND;
 	unwind_no_memory(gfp);
@@ -622,20 +624,16 @@ static void cache_rule(u64 place, u64 mix, const struct unwind_rule *rule)
  * SFrame table has to be asked, UNWIND_USER_END if no table has one, and
  * UNWIND_USER_CHANGING if nothing is known of the code.
  */
-static enum unwind_user_status known_rule(struct unwind_code *code, unsigned long pc,
-					  struct unwind_rule *rule)
+static enum unwind_user_status known_rule(const struct unwind_user_state *state,
+					  unsigned long pc, struct unwind_rule *rule)
 {
 	enum unwind_user_status status = UNWIND_USER_NO_RULE;
-	struct unwind_range *range;
+	struct unwind_code *code = state->code;
 
 	guard(rcu)();
 	unwind_code_enter(code);
-	if (!has_code(code, pc)) {
-		range = unwind_code_range(code, pc);
-		if (!unwind_code_find_plain(code, range) &&
-		    !unwind_code_find(code, range, pc))
-			return UNWIND_USER_CHANGING;
-	}
+	if (!has_code(code, pc) && !unwind_code_find(state, pc))
+		return UNWIND_USER_CHANGING;
 	if (code->fixed || code->anon)
 		return UNWIND_USER_END;
 	if (code->table) {
@@ -653,7 +651,7 @@ static enum unwind_user_status known_rule(struct unwind_code *code, unsigned lon
 
 /**
  * unwind_code_rule - Find the rule for an address in its table
- * @code:	What the walk knows
+ * @state:	Of the walk
  * @pc:		Address
  * @not_at_hand: The window has not found it
  * @rule:	The rule; its word is 0 if it has only the long form
@@ -662,16 +660,17 @@ static enum unwind_user_status known_rule(struct unwind_code *code, unsigned lon
  * A rule that fits into a word is in the cache afterwards, and so is the answer of an SFrame
  * table that there is no rule.
  *
- * Context: Process context, may sleep and take page faults; or any if @code->in_place.
+ * Context: Process context, may sleep and take page faults; or any if the walk is in place.
  * Return: UNWIND_USER_FOUND; UNWIND_USER_NO_RULE if no table covers the address; or the
  *	   reason why its table cannot be read, or the code is not known, which ends the
  *	   walk.
  */
 enum unwind_user_status
-unwind_code_rule(struct unwind_code *code, unsigned long pc, bool not_at_hand,
+unwind_code_rule(const struct unwind_user_state *state, unsigned long pc, bool not_at_hand,
 		 struct unwind_rule *rule, enum unwind_user_type *type)
 {
 	enum unwind_user_status status = UNWIND_USER_NO_RULE;
+	struct unwind_code *code = state->code;
 	unsigned int tries = 0;
 
 	*type = UNWIND_USER_TYPE_FILE;
@@ -681,7 +680,7 @@ unwind_code_rule(struct unwind_code *code, unsigned long pc, bool not_at_hand,
 	/* Other threads may unmap and map what is learnt. */
 	while (!not_at_hand || !code->sframe || code->table || code->fixed ||
 	       !has_code(code, pc)) {
-		status = known_rule(code, pc, rule);
+		status = known_rule(state, pc, rule);
 		if (status != UNWIND_USER_CHANGING || tries++ == 3)
 			break;
 		if (code->in_place)
@@ -847,12 +846,10 @@ __setup("unwind_rules=", set_rules_entries);
 /* 1 MB where there are 2 GB of memory or more */
 static int __init init_rules(void)
 {
-	unsigned int bits;
-
 	unwind_rules.slots = alloc_large_system_hash("Unwind rules", sizeof(struct rule_slot),
-						     rules_entries, 15, HASH_ZERO, &bits,
-						     NULL, 2, SZ_1M / sizeof(struct rule_slot));
-	unwind_rules.shift = 64 - bits;
+						     rules_entries, 15, HASH_ZERO, NULL,
+						     &unwind_rules.mask, 2,
+						     SZ_1M / sizeof(struct rule_slot));
 	return 0;
 }
 core_initcall(init_rules);

@@ -87,10 +87,9 @@ struct unwind_identity {
  * @differs:	The code need not be that of the file, since it can be written
  * @identity:	Of the inode, all 0 if there is none
  * @file:	What tables for the file are attached to, with a reference; or NULL
- * @sframe:	SFrame table, with a reference; ERR_PTR(-ENOENT) if there is none; NULL if
- *		that could not be told at @sframe_asked
- * @sframe_asked: In jiffies
- * @plain:	It is the code of a file without tables, as most is if nobody makes any
+ * @sframe:	SFrame table, with a reference; or NULL
+ * @sframe_asked: When it was looked for, in jiffies
+ * @sframe_open: It could not be told then whether there is one
  * @added:	The process has added the SFrame table, for these bytes
  * @seq:	mm_struct::mm_lock_seq when this was last compared with the mapping, or
  *		UNWIND_SEQ_NONE
@@ -108,8 +107,8 @@ struct unwind_range {
 	struct unwind_file	*file;
 	struct unwind_sframe	*sframe;
 	u32			sframe_asked;
+	bool			sframe_open;
 	bool			differs;
-	bool			plain;
 	bool			added;
 	unsigned int		seq;
 	unsigned int		count;
@@ -207,15 +206,14 @@ struct unwind_mm {
 
 /**
  * struct unwind_code - What a walk knows about the code around an address
- * @start:	First byte of code that was compared with its mapping in this walk
+ * @start:	First byte of code that was compared with its mapping in this walk. No return
+ *		address into it is anything but a place in the program
  * @len:	Bytes from there; 0 if there is none
  * @map:	The map that the walk looks at until the end of the RCU reader
  * @fixed:	There is no table: rules need not be looked for
  * @anon:	Memory of no file, such as a JIT compiler's, or that differs from its file
  * @mix:	rule_cache_mix() of @table; or else @sframe_mix
  * @sframe_mix:	The same of the SFrame table, if there is one
- * @part:	The part of @table with all of this code; no @part.words without @table. Its
- *		start is an address
  * @table:	The table for the file, which is there until the end of the RCU reader
  *		that has found it; or NULL
  * @has_sframe:	There is an SFrame table, too; means nothing if @fixed
@@ -238,7 +236,6 @@ struct unwind_code {
 	bool				anon;
 	u64				mix;
 	u64				sframe_mix;
-	struct unwind_table_part	part;
 	const struct unwind_table	*table;
 	bool				has_sframe;
 	struct unwind_sframe		*sframe;
@@ -250,10 +247,9 @@ struct unwind_code {
 };
 
 /* Without CONFIG_UNWIND_USER_CODE these are not there, nor called. */
-bool unwind_code_find(struct unwind_code *code, struct unwind_range *range,
-		      unsigned long pc);
+bool unwind_code_find(const struct unwind_user_state *state, unsigned long pc);
 enum unwind_user_status
-unwind_code_rule(struct unwind_code *code, unsigned long pc, bool not_at_hand,
+unwind_code_rule(const struct unwind_user_state *state, unsigned long pc, bool not_at_hand,
 		 struct unwind_rule *rule, enum unwind_user_type *type);
 
 struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp);
@@ -278,34 +274,6 @@ static __always_inline void unwind_code_enter(struct unwind_code *code)
 	/* A table that was at hand may be gone. */
 	if (code->table)
 		code->len = 0;
-}
-
-/* The range with @pc, of those that walks have found: what was added comes before. */
-static __always_inline struct unwind_range *
-unwind_code_range(const struct unwind_code *code, unsigned long pc)
-{
-	const struct unwind_map *map = code->map;
-
-	return map ? unwind_range_at(map->ranges + map->nr_added, map->nr - map->nr_added, pc) :
-		     NULL;
-}
-
-/*
- * As unwind_code_find(), but for plain code only. It calls nothing, so that a window need
- * not be left.
- */
-static __always_inline bool
-unwind_code_find_plain(struct unwind_code *code, const struct unwind_range *range)
-{
-	if (!range || !range->plain || code->map->nr_added || !unwind_range_is_current(range) ||
-	    (unwind_files_used() && READ_ONCE(range->count) != unwind_files_added()))
-		return false;
-	code->start = range->start;
-	code->len = range->end - range->start;
-	code->fixed = true;
-	code->anon = false;
-	code->table = NULL;
-	return true;
 }
 
 struct unwind_sframe *unwind_sframe_alloc(const struct sframe_section *sec, gfp_t gfp);

@@ -14,7 +14,6 @@
  */
 
 #include <linux/compiler.h>
-#include <linux/hash.h>
 #include <linux/types.h>
 
 /**
@@ -34,13 +33,13 @@ struct rule_slot {
 };
 
 /**
- * struct rule_cache - Slots by a hash of the tag
+ * struct rule_cache - Slots by the lowest bits of the tag, in which calls differ
  * @slots:	As many as a power of two
- * @shift:	64 less the number of bits of an index
+ * @mask:	Their number less 1
  */
 struct rule_cache {
 	struct rule_slot	*slots;
-	unsigned int		shift;
+	unsigned int		mask;
 };
 
 extern struct rule_cache unwind_rules;
@@ -63,7 +62,7 @@ static __always_inline u64 rule_cache_tag(u64 place, u64 mix)
 static __always_inline struct rule_slot *
 rule_cache_slot(const struct rule_cache *cache, u64 tag)
 {
-	return &cache->slots[tag * GOLDEN_RATIO_64 >> cache->shift];
+	return &cache->slots[tag & cache->mask];
 }
 
 static __always_inline u64 rule_slot_key(u64 tag, u64 mix, u64 word)

@@ -83,65 +83,32 @@ unwind_table_row(const struct unwind_table_row *row, unsigned long nr, u16 offse
 	return row;
 }
 
-/**
- * struct unwind_table_part - Pages of a file that a table has one after the other
- * @start:	First place in the file
- * @len:	Bytes from there
- * @block_shift: Of the table
- * @blocks:	Of the table, from there on
- * @rows:	Of the table
- * @words:	Of the table
- */
-struct unwind_table_part {
-	u64				start;
-	u64				len;
-	unsigned int			block_shift;
-	const u32			*blocks;
-	const struct unwind_table_row	*rows;
-	const u64			*words;
-};
-
-/* The part of the table with a place in the file. Returns false if there is none. */
-static __always_inline bool
-unwind_table_find_part(const struct unwind_table *table, u64 offset,
-		       struct unwind_table_part *part)
+/* The word for a place in the file. Calls nothing, for use with user access enabled. */
+static __always_inline u64 unwind_table_word(const struct unwind_table *table, u64 offset)
 {
-	u64 page = offset >> UNWIND_TABLE_PAGE_SHIFT;
 	const struct unwind_table_run *run = table->runs;
-	unsigned int i = 0;
+	const u32 *first;
+	unsigned int i;
+	u64 at, len;
 
 	/* Files have one run, but for a few. */
-	while (unlikely(page - run->page >= run->nr_pages)) {
+	for (i = 0;; run = &table->runs[array_index_nospec(i, table->nr_runs)]) {
+		at = offset - (run->page << UNWIND_TABLE_PAGE_SHIFT);
+		len = (u64)run->nr_pages << UNWIND_TABLE_PAGE_SHIFT;
+		if (likely(at < len))
+			break;
 		if (++i == table->nr_runs)
-			return false;
-		i = array_index_nospec(i, table->nr_runs);
-		run = &table->runs[i];
+			return UNWIND_TABLE_WORD_NOT_COVERED;
 	}
-
-	part->start = run->page << UNWIND_TABLE_PAGE_SHIFT;
-	part->len = (u64)run->nr_pages << UNWIND_TABLE_PAGE_SHIFT;
-	part->block_shift = table->block_shift;
-	part->blocks = table->blocks + run->first_block;
-	part->rows = table->rows;
-	part->words = table->words;
-	return true;
-}
-
-/* The rule for a place, @at bytes into the part */
-static __always_inline unsigned int
-unwind_table_part_rule(const struct unwind_table_part *part, u64 at)
-{
-	const u32 *first;
-
-	/* The CPU may be ahead of the compare that @at has passed. */
-	at = array_index_nospec(at, part->len);
-	first = &part->blocks[at >> part->block_shift];
+	/* The CPU may be ahead of the compare. */
+	at = array_index_nospec(at, len);
+	first = &table->blocks[run->first_block + (at >> table->block_shift)];
 	/*
 	 * The last row before the block may still apply. If it is of another page, the
 	 * block begins with a row.
 	 */
-	return unwind_table_row(&part->rows[first[0]], first[1] - first[0] + 1,
-				at & (UNWIND_TABLE_PAGE_SIZE - 1))->rule;
+	return table->words[unwind_table_row(&table->rows[first[0]], first[1] - first[0] + 1,
+					     at & (UNWIND_TABLE_PAGE_SIZE - 1))->rule];
 }
 
 /**
@@ -158,12 +125,8 @@ static inline enum unwind_user_status
 unwind_table_find(const struct unwind_table *table, u64 offset,
 		  struct unwind_rule *rule)
 {
-	struct unwind_table_part part;
-	u64 word;
+	u64 word = unwind_table_word(table, offset);
 
-	if (!unwind_table_find_part(table, offset, &part))
-		return UNWIND_USER_NO_RULE;
-	word = part.words[unwind_table_part_rule(&part, offset - part.start)];
 	if (likely(!UNWIND_TABLE_WORD_IS_LONG(word))) {
 		rule->word = word;
 		return UNWIND_USER_FOUND;

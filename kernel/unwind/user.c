@@ -101,6 +101,15 @@ unwind_user_linear(unsigned long base, unsigned long offset,
 	return offset;
 }
 
+/* Is a return address not in the code at hand? What is in there is a place in the program. */
+static __always_inline bool
+unwind_user_is_away(const struct unwind_code *code, unsigned long ip,
+		    const unsigned int word_size)
+{
+	return !IS_ENABLED(CONFIG_UNWIND_USER_CODE) || word_size == sizeof(u32) ||
+	       ip - 1 - code->start >= code->len;
+}
+
 /* The frame that a window is at: what it keeps in registers. */
 struct unwind_user_frame {
 	unsigned long	ip;
@@ -325,15 +334,17 @@ unwind_user_bad_cfa(const struct unwind_user_frame *frame, u64 word)
  * popped already.
  *
  * The frame changes only if UNWIND_USER_FOUND is returned. If @slow, its IP has to be
- * checked; else UNWIND_USER_SLOW says that it is nothing ordinary. @slot gets the address
- * at which the IP was found, 0 if it was in a register; or, of what is absent.
+ * checked; else UNWIND_USER_SLOW says that it is nothing ordinary, and @away that it is
+ * not in the code at hand. @slot gets the address at which the IP was found, 0 if it was in
+ * a register; or, of what is absent.
  */
 static __always_inline enum unwind_user_status
 unwind_user_apply(const struct unwind_user_state *state,
+		  const struct unwind_code *code,
 		  struct unwind_user_frame *frame, u64 word,
 		  const struct unwind_rule *rule, const bool exact,
 		  const bool slow, const unsigned int word_size,
-		  unsigned long *slot)
+		  unsigned long *slot, bool *away)
 {
 	unsigned long cfa, ip, fp_slot, fp = frame->fp;
 	unsigned int depth = word_size;
@@ -401,8 +412,11 @@ unwind_user_apply(const struct unwind_user_state *state,
 	/* 0 is the end, as above, whatever the code segment begins with. */
 	if (word_size == sizeof(u32) && ip)
 		ip = unwind_user_linear(state->ip_base, ip, word_size);
-	if (!slow && unlikely(!unwind_user_plain_ip(state, ip)))
-		return UNWIND_USER_SLOW;
+	if (!slow) {
+		*away = unwind_user_is_away(code, ip, word_size);
+		if (unlikely(*away) && !unwind_user_plain_ip(state, ip))
+			return UNWIND_USER_SLOW;
+	}
 
 	frame->ip = ip;
 	frame->sp = cfa;
@@ -426,8 +440,8 @@ unwind_user_step(struct unwind_user_state *state,
 	for (;;) {
 		pagefault_disable();
 		masked_user_access_begin((const void __user *)frame.sp);
-		status = unwind_user_apply(state, &frame, rule->word, long_rule,
-					   state->topmost, true, word_size, &slot);
+		status = unwind_user_apply(state, state->code, &frame, rule->word, long_rule,
+					   state->topmost, true, word_size, &slot, NULL);
 		user_access_end();
 		pagefault_enable();
 		if (status != UNWIND_USER_ABSENT)
@@ -525,8 +539,9 @@ unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
 
 	/* A call may be the last instruction of its function. */
 	if (has_tables)
-		status = unwind_code_rule(state->code, state->ip - !state->topmost,
-					  state->status == UNWIND_USER_NO_RULE, rule, type);
+		status = unwind_code_rule(state, state->ip - !state->topmost,
+					  state->status == UNWIND_USER_NO_RULE &&
+					  !state->topmost, rule, type);
 	if (status != UNWIND_USER_NO_RULE)
 		return status;
 
@@ -544,13 +559,28 @@ unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
 }
 
 /*
+ * Before a window: is the rule for the topmost frame in the cache? Returns 0 if not, since
+ * tables that do not cover it are not the last ones to be asked.
+ */
+static __always_inline u64 unwind_user_topmost_at_hand(const struct unwind_user_state *state)
+{
+	struct unwind_code *code = state->code;
+	u64 tag, word = 0;
+
+	if (!unwind_code_find(state, state->ip) || code->anon || code->fixed)
+		return 0;
+	tag = rule_cache_tag(state->ip + code->delta, code->mix);
+	rule_slot_get(rule_cache_slot(&unwind_rules, tag), tag, code->mix, &word);
+	return word & UNWIND_WORD_TABLE ? word : 0;
+}
+
+/*
  * In a window: is the rule for a caller in the cache, or else an ordinary one in the
  * table at hand?
  */
 static __always_inline bool
 unwind_user_at_hand(const struct unwind_code *code, unsigned long pc, u64 *word)
 {
-	const struct unwind_table_part *part = &code->part;
 	u64 tag = rule_cache_tag(pc + code->delta, code->mix);
 	struct rule_slot *slot;
 
@@ -559,10 +589,10 @@ unwind_user_at_hand(const struct unwind_code *code, unsigned long pc, u64 *word)
 	slot = rule_cache_slot(&unwind_rules, tag);
 	if (likely(rule_slot_get(slot, tag, code->mix, word)))
 		return true;
-	if (!IS_ENABLED(CONFIG_UNWIND_USER_TABLE) || !part->words)
+	if (!IS_ENABLED(CONFIG_UNWIND_USER_TABLE) || !code->table)
 		return false;
 
-	*word = part->words[unwind_table_part_rule(part, pc - part->start)];
+	*word = unwind_table_word(code->table, pc + code->delta);
 	if (likely(!UNWIND_TABLE_WORD_IS_LONG(*word))) {
 		rule_slot_set(slot, tag, code->mix, *word);
 		return true;
@@ -576,15 +606,15 @@ unwind_user_at_hand(const struct unwind_code *code, unsigned long pc, u64 *word)
 
 /* In a window: have the code around an address at hand. */
 static __always_inline bool
-unwind_user_find_code(struct unwind_code *code, const struct unwind_user_frame *frame)
+unwind_user_find_code(const struct unwind_user_state *state,
+		      const struct unwind_user_frame *frame)
 {
-	struct unwind_range *range = unwind_code_range(code, frame->ip - 1);
 	bool found;
 
-	if (!IS_ENABLED(CONFIG_UNWIND_USER_CODE) || unwind_code_find_plain(code, range))
+	if (!IS_ENABLED(CONFIG_UNWIND_USER_CODE))
 		return true;
 	user_access_end();
-	found = unwind_code_find(code, range, frame->ip - 1) && !code->anon;
+	found = unwind_code_find(state, frame->ip - 1) && !state->code->anon;
 	masked_user_access_begin((const void __user *)frame->sp);
 	return found;
 }
@@ -592,7 +622,8 @@ unwind_user_find_code(struct unwind_code *code, const struct unwind_user_frame *
 /*
  * Add up to @room callers (@room is not 0). As long as their rules are at hand, user access
  * is enabled once, and each takes no more than two loads and a few compares. @first is the
- * rule of the state's frame if that was looked up, else 0.
+ * rule of the state's frame if that was looked up, else 0; for a topmost frame in 32-bit
+ * code it is needed.
  *
  * The state becomes that of the last entry. Its status is UNWIND_USER_NO_RULE if the rule
  * for that has to be looked up; UNWIND_USER_SLOW if it takes more to go on; or why it has
@@ -607,7 +638,8 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 	enum unwind_user_status status = UNWIND_USER_FOUND;
 	struct unwind_code *code = state->code;
 	unsigned int by_table = 0, by_file;
-	unsigned long pc, slot;
+	bool away;
+	unsigned long slot;
 	u64 word;
 
 	/*
@@ -620,34 +652,44 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 	/* Anonymous memory needs a closer look. */
 	if (code->anon)
 		code->len = 0;
+	if (IS_ENABLED(CONFIG_UNWIND_USER_CODE) && word_size == sizeof(u64) &&
+	    !first && state->topmost) {
+		first = unwind_user_topmost_at_hand(state);
+		if (!first) {
+			status = UNWIND_USER_NO_RULE;
+			goto none;
+		}
+	}
+	away = unwind_user_is_away(code, frame.ip, word_size);
 	masked_user_access_begin((const void __user *)frame.sp);
 
 	if (first) {
-		status = unwind_user_apply(state, &frame, first, NULL, state->topmost,
-					   false, word_size, &slot);
+		status = unwind_user_apply(state, code, &frame, first, NULL, state->topmost,
+					   false, word_size, &slot, &away);
 		if (status != UNWIND_USER_FOUND)
 			goto out;
 		state->topmost = false;
+		by_table = first & UNWIND_WORD_COUNTS;
 		*entry++ = frame.ip;
 	}
 
 	while (entry < end) {
-		pc = frame.ip - 1;
-		if (word_size == sizeof(u64) && unlikely(pc - code->start >= code->len) &&
-		    !unwind_user_find_code(code, &frame)) {
+		if (word_size == sizeof(u64) && unlikely(away) &&
+		    !unwind_user_find_code(state, &frame)) {
 			status = UNWIND_USER_NO_RULE;
 			break;
 		}
 
 		if (word_size == sizeof(u32) || code->fixed) {
 			word = unwind_word_fp(word_size);
-			status = unwind_user_apply(state, &frame, unwind_word_fp(word_size),
-						   NULL, false, false, word_size, &slot);
+			status = unwind_user_apply(state, code, &frame, word, NULL, false,
+						   false, word_size, &slot, &away);
 		} else {
 			status = UNWIND_USER_NO_RULE;
-			if (likely(unwind_user_at_hand(code, pc, &word)))
-				status = unwind_user_apply(state, &frame, word, NULL, false,
-							   false, word_size, &slot);
+			if (likely(unwind_user_at_hand(code, frame.ip - 1, &word)))
+				status = unwind_user_apply(state, code, &frame, word, NULL,
+							   false, false, word_size, &slot,
+							   &away);
 		}
 		if (unlikely(status != UNWIND_USER_FOUND))
 			break;
@@ -656,6 +698,7 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 	}
 out:
 	user_access_end();
+none:
 	pagefault_enable();
 	rcu_read_unlock();
 
@@ -694,12 +737,16 @@ unwind_user_run(struct unwind_user_state *state, unsigned long *entries,
 {
 	struct unwind_rule rule __uninitialized;
 	enum unwind_user_type type;
-	bool looked_up = false;
+	bool looked_up = false, at_hand;
 	unsigned int nr = 0;
 
 	rule.word = 0;
 	/* In place, what the map does not know about the code is not at hand later, either. */
-	if (state->topmost || state->status == UNWIND_USER_NO_RULE || !state->code->len) {
+	if (state->topmost)
+		at_hand = unwind_files_used() && state->word_size == sizeof(u64);
+	else
+		at_hand = state->code->len;
+	if (state->status == UNWIND_USER_NO_RULE || !at_hand) {
 		state->status = unwind_user_look_up(state, &rule, &type);
 		if (state->status != UNWIND_USER_FOUND)
 			return 0;
@@ -715,7 +762,7 @@ unwind_user_run(struct unwind_user_state *state, unsigned long *entries,
 			nr = unwind_user_window_32(state, rule.word, entries, room);
 	}
 	/* The window has counted that caller as one by frame pointer. */
-	if (looked_up && nr) {
+	if (looked_up && nr && !(rule.word & UNWIND_WORD_TABLE)) {
 		state->frames[UNWIND_USER_TYPE_FP]--;
 		state->frames[type]++;
 	}

@@ -4,6 +4,7 @@
  */
 
 #include <kunit/test.h>
+#include <linux/hash.h>
 #include <linux/mm.h>
 #include <linux/sizes.h>
 #include <linux/unwind_rule.h>
@@ -103,7 +104,7 @@ static unsigned int misses(const struct rule_cache *cache, unsigned int depth, u
 static void stacks_in_two_files_stay(struct kunit *test)
 {
 	const size_t size = SZ_1M;
-	struct rule_cache cache = { .shift = 64 - 16 };
+	struct rule_cache cache = { .mask = 0xffff };
 	unsigned int i;
 
 	cache.slots = kvzalloc(size, GFP_KERNEL);
