@@ -242,100 +242,60 @@ static bool is_outdated(struct unwind_code *code, struct unwind_range *range)
 	return false;
 }
 
-/* Use an SFrame table until the walk comes to code without it. */
-static bool use_sframe(struct unwind_code *code, struct unwind_sframe *sframe)
-{
-	code->has_sframe = sframe;
-	if (code->in_place || code->sframe == sframe)
-		return true;
-	unwind_sframe_put(code->sframe);
-	code->sframe = sframe;
-	if (sframe && !refcount_inc_not_zero(&sframe->ref))
-		code->sframe = NULL;
-	return code->sframe == sframe;
-}
-
 /* Have all at hand that is known about a range. */
 static bool find_rules(struct unwind_code *code, const struct unwind_range *range)
 {
+	struct unwind_sframe *sframe = range->sframe;
+
 	code->delta = 0;
-	if (range->sframe) {
-		code->sframe_mix = rule_cache_mix(range->sframe->random);
+	if (sframe) {
+		code->sframe_mix = rule_cache_mix(sframe->random);
 		code->mix = code->sframe_mix;
 	}
-	code->anon = !unwind_range_is_file(range) && !range->sframe;
-	code->table = range->file ? unwind_file_table(range->file) : NULL;
-	if (code->table) {
-		code->delta = range->delta;
-		code->mix = rule_cache_mix(code->table->random);
-	}
-	if (!use_sframe(code, range->sframe))
-		return false;
-	code->fixed = !code->table && !range->sframe && !code->anon;
-	return true;
-}
-
-/* Have less code at hand: all around @pc, but not what returns to @special. */
-static void leave_out(struct unwind_code *code, unsigned long pc, unsigned long special)
-{
-	unsigned long at = special - 1 - code->start;
-
-	if (at >= code->len)
-		return;
-	if (pc < special) {
-		code->len = at;
-	} else {
-		code->start = special;
-		code->len -= at + 1;
-	}
-}
-
-static void leave_out_special(const struct unwind_user_state *state, unsigned long pc)
-{
-	unsigned int i;
-
-	leave_out(state->code, pc, state->special_min);
-	if (likely(!state->special_len))
-		return;
-	leave_out(state->code, pc, state->uretprobe);
-	for (i = 0; i < UNWIND_USER_SIGRETURNS; i++)
-		leave_out(state->code, pc, state->sigreturn[i]);
+	code->has_sframe = sframe;
+	code->anon = !unwind_range_is_file(range) && !sframe;
+	unwind_code_use_table(code, range);
+	code->fixed = !code->table && !sframe && !code->anon;
+	if (code->in_place || code->sframe == sframe)
+		return true;
+	unwind_sframe_put(code->sframe);
+	code->sframe = sframe && refcount_inc_not_zero(&sframe->ref) ? sframe : NULL;
+	return code->sframe == sframe;
 }
 
 /**
  * unwind_code_find - Know the code around an address
  * @state:	Of the walk
+ * @range:	unwind_code_range() of the address
  * @pc:		Address
  *
  * Context: Process context, or any if the walk is in place; in an RCU reader, until the end of
- *	    which the table at hand is valid. What else is known is valid as long as the
- *	    walk.
- * Return: false if the map does not know the code, or no longer.
+ *	    which the table at hand is valid; the rest is as long as the walk.
+ * Return: false if the map does not know the code, or no longer. Else what is at hand has
+ *	   @pc, unless that is where a call would return to a special address.
  */
-bool unwind_code_find(const struct unwind_user_state *state, unsigned long pc)
+bool unwind_code_find(const struct unwind_user_state *state, struct unwind_range *range,
+		      unsigned long pc)
 {
 	struct unwind_code *code = state->code;
-	const struct unwind_map *map = code->map;
-	struct unwind_range *range;
+	unsigned int i;
 
 	code->fixed = false;
 	code->anon = false;
 	code->table = NULL;
-	code->len = 0;
-	if (!map)
-		return false;
-	/* What was added comes first. */
-	range = unwind_range_at(map->ranges + map->nr_added, map->nr - map->nr_added, pc);
-	if (map->nr_added)
+	if (code->map && code->map->nr_added)
 		range = find_added(code, range, pc);
 	else if (range && !compare(code, range, pc))
 		range = NULL;
-	if (range && !is_outdated(code, range) && find_rules(code, range)) {
-		leave_out_special(state, pc);
-		return true;
+	if (!range || is_outdated(code, range) || !find_rules(code, range)) {
+		code->start = ULONG_MAX;
+		code->len = 0;
+		return false;
 	}
-	code->len = 0;
-	return false;
+	unwind_code_leave_out(code, pc, state->uretprobe);
+	for (i = 0; i < UNWIND_USER_SIGRETURNS; i++)
+		unwind_code_leave_out(code, pc, state->sigreturn[i]);
+	return true;
 }
 
 static void put_tables(const struct unwind_range *range)
@@ -561,6 +521,7 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 	range.sframe_open = range.sframe != ERR_PTR(-ENOENT) && IS_ERR_OR_NULL(range.sframe);
 	if (IS_ERR(range.sframe))
 		range.sframe = NULL;
+	range.settled = unwind_range_is_file(&range) && !range.sframe && !range.sframe_open;
 	if (!unwind_map_insert(code->um, &range, gfp))
 		return UNWIND_USER_FOUND;
 	unwind_no_memory(gfp);
@@ -597,19 +558,6 @@ rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *ru
 	return table ? unwind_table_find(table, pc + range->delta, rule) : UNWIND_USER_NO_RULE;
 }
 
-static bool has_code(const struct unwind_code *code, unsigned long pc)
-{
-	return pc - code->start < code->len;
-}
-
-static enum unwind_user_status cached_rule(u64 place, u64 mix, struct unwind_rule *rule)
-{
-	u64 tag = rule_cache_tag(place, mix);
-
-	return rule_slot_get(rule_cache_slot(&unwind_rules, tag), tag, mix, &rule->word) ?
-	       UNWIND_USER_FOUND : UNWIND_USER_NO_RULE;
-}
-
 /* Remember a rule, if it fits into a word. */
 static void cache_rule(u64 place, u64 mix, const struct unwind_rule *rule)
 {
@@ -627,26 +575,29 @@ static void cache_rule(u64 place, u64 mix, const struct unwind_rule *rule)
 static enum unwind_user_status known_rule(const struct unwind_user_state *state,
 					  unsigned long pc, struct unwind_rule *rule)
 {
-	enum unwind_user_status status = UNWIND_USER_NO_RULE;
 	struct unwind_code *code = state->code;
+	struct unwind_range *range;
 
 	guard(rcu)();
 	unwind_code_enter(code);
-	if (!has_code(code, pc) && !unwind_code_find(state, pc))
+	range = unwind_code_range(code, pc);
+	if (!unwind_code_has(code, pc) && !unwind_code_find_settled(state, code, range, pc) &&
+	    !unwind_code_find(state, range, pc))
 		return UNWIND_USER_CHANGING;
 	if (code->fixed || code->anon)
 		return UNWIND_USER_END;
 	if (code->table) {
-		status = cached_rule(pc + code->delta, code->mix, rule);
-		if (status == UNWIND_USER_FOUND)
-			return status;
-		status = unwind_table_find(code->table, pc + code->delta, rule);
-		if (status == UNWIND_USER_FOUND)
+		if (rule_cache_get(pc + code->delta, code->mix, &rule->word))
+			return UNWIND_USER_FOUND;
+		if (unwind_table_find(code->table, pc + code->delta, rule) == UNWIND_USER_FOUND) {
 			cache_rule(pc + code->delta, code->mix, rule);
+			return UNWIND_USER_FOUND;
+		}
 	}
-	if (status != UNWIND_USER_NO_RULE)
-		return status;
-	return code->has_sframe ? cached_rule(pc, code->sframe_mix, rule) : UNWIND_USER_END;
+	if (!code->has_sframe)
+		return UNWIND_USER_END;
+	return rule_cache_get(pc, code->sframe_mix, &rule->word) ? UNWIND_USER_FOUND :
+								   UNWIND_USER_NO_RULE;
 }
 
 /**
@@ -674,12 +625,12 @@ unwind_code_rule(const struct unwind_user_state *state, unsigned long pc, bool n
 	unsigned int tries = 0;
 
 	*type = UNWIND_USER_TYPE_FILE;
-	/* The window has just asked the map. */
-	if (code->in_place && not_at_hand && !code->len)
+	/* The window has just asked the map in vain. */
+	if (code->in_place && not_at_hand && code->start == ULONG_MAX)
 		return rule_in_place(code, pc, rule);
 	/* Other threads may unmap and map what is learnt. */
 	while (!not_at_hand || !code->sframe || code->table || code->fixed ||
-	       !has_code(code, pc)) {
+	       !unwind_code_has(code, pc)) {
 		status = known_rule(state, pc, rule);
 		if (status != UNWIND_USER_CHANGING || tries++ == 3)
 			break;

@@ -90,6 +90,7 @@ struct unwind_identity {
  * @sframe:	SFrame table, with a reference; or NULL
  * @sframe_asked: When it was looked for, in jiffies
  * @sframe_open: It could not be told then whether there is one
+ * @settled:	It is the code of a file that has no SFrame table: only @file can change
  * @added:	The process has added the SFrame table, for these bytes
  * @seq:	mm_struct::mm_lock_seq when this was last compared with the mapping, or
  *		UNWIND_SEQ_NONE
@@ -109,6 +110,7 @@ struct unwind_range {
 	u32			sframe_asked;
 	bool			sframe_open;
 	bool			differs;
+	bool			settled;
 	bool			added;
 	unsigned int		seq;
 	unsigned int		count;
@@ -206,8 +208,8 @@ struct unwind_mm {
 
 /**
  * struct unwind_code - What a walk knows about the code around an address
- * @start:	First byte of code that was compared with its mapping in this walk. No return
- *		address into it is anything but a place in the program
+ * @start:	First byte of code that was compared with its mapping in this walk, and has no
+ *		call that returns to a special address; ULONG_MAX if the map knew nothing
  * @len:	Bytes from there; 0 if there is none
  * @map:	The map that the walk looks at until the end of the RCU reader
  * @fixed:	There is no table: rules need not be looked for
@@ -216,7 +218,7 @@ struct unwind_mm {
  * @sframe_mix:	The same of the SFrame table, if there is one
  * @table:	The table for the file, which is there until the end of the RCU reader
  *		that has found it; or NULL
- * @has_sframe:	There is an SFrame table, too; means nothing if @fixed
+ * @has_sframe:	There is an SFrame table, too
  * @sframe:	That table with a reference, until the walk comes to code without it; NULL
  *		if @in_place
  * @delta:	From an address to what the rules of @table are for; 0 without
@@ -247,7 +249,8 @@ struct unwind_code {
 };
 
 /* Without CONFIG_UNWIND_USER_CODE these are not there, nor called. */
-bool unwind_code_find(const struct unwind_user_state *state, unsigned long pc);
+bool unwind_code_find(const struct unwind_user_state *state, struct unwind_range *range,
+		      unsigned long pc);
 enum unwind_user_status
 unwind_code_rule(const struct unwind_user_state *state, unsigned long pc, bool not_at_hand,
 		 struct unwind_rule *rule, enum unwind_user_type *type);
@@ -274,6 +277,72 @@ static __always_inline void unwind_code_enter(struct unwind_code *code)
 	/* A table that was at hand may be gone. */
 	if (code->table)
 		code->len = 0;
+}
+
+/* The range with @pc, of those that walks have found: what was added comes before. */
+static __always_inline struct unwind_range *
+unwind_code_range(const struct unwind_code *code, unsigned long pc)
+{
+	const struct unwind_map *map = code->map;
+
+	return map ? unwind_range_at(map->ranges + map->nr_added, map->nr - map->nr_added, pc) :
+		     NULL;
+}
+
+static __always_inline bool unwind_code_has(const struct unwind_code *code, unsigned long pc)
+{
+	return pc - code->start < code->len;
+}
+
+/* Have the table for the file at hand, if there is one. */
+static __always_inline void
+unwind_code_use_table(struct unwind_code *code, const struct unwind_range *range)
+{
+	code->table = range->file ? unwind_file_table(range->file) : NULL;
+	if (code->table) {
+		code->delta = range->delta;
+		code->mix = rule_cache_mix(code->table->random);
+	}
+}
+
+/* Of the code at hand, keep what is around @pc, as far as a call that returns to @special. */
+static __always_inline void
+unwind_code_leave_out(struct unwind_code *code, unsigned long pc, unsigned long special)
+{
+	unsigned long at = special - 1 - code->start;
+
+	if (at >= code->len)
+		return;
+	if (pc < special) {
+		code->len = at;
+	} else {
+		code->start = special;
+		code->len -= at + 1;
+	}
+}
+
+/*
+ * As unwind_code_find(), but only for what takes a few compares. It calls nothing: a window
+ * need not be left, which saves 100 instructions for each file that a walk comes to.
+ */
+static __always_inline bool
+unwind_code_find_settled(const struct unwind_user_state *state, struct unwind_code *code,
+			 const struct unwind_range *range, unsigned long pc)
+{
+	if (!range || !range->settled || code->map->nr_added || state->special_len ||
+	    !unwind_range_is_current(range))
+		return false;
+	if (range->file ? unwind_file_is_dead(range->file) :
+	    unwind_files_used() && READ_ONCE(range->count) != unwind_files_added())
+		return false;
+	code->start = range->start;
+	code->len = range->end - range->start;
+	code->anon = false;
+	code->has_sframe = false;
+	unwind_code_use_table(code, range);
+	code->fixed = !code->table;
+	unwind_code_leave_out(code, pc, state->special_min);
+	return true;
 }
 
 struct unwind_sframe *unwind_sframe_alloc(const struct sframe_section *sec, gfp_t gfp);

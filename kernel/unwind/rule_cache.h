@@ -33,7 +33,7 @@ struct rule_slot {
 };
 
 /**
- * struct rule_cache - Slots by the lowest bits of the tag, in which calls differ
+ * struct rule_cache - Slots by the lowest bits of the tag, over which calls are spread
  * @slots:	As many as a power of two
  * @mask:	Their number less 1
  */
@@ -88,6 +88,14 @@ rule_slot_get(const struct rule_slot *slot, u64 tag, u64 mix, u64 *word)
 		return false;
 	*word = val;
 	return true;
+}
+
+/* The same for a place, in the cache of the system */
+static __always_inline bool rule_cache_get(u64 place, u64 mix, u64 *word)
+{
+	u64 tag = rule_cache_tag(place, mix);
+
+	return rule_slot_get(rule_cache_slot(&unwind_rules, tag), tag, mix, word);
 }
 
 /**

@@ -107,7 +107,7 @@ unwind_user_is_away(const struct unwind_code *code, unsigned long ip,
 		    const unsigned int word_size)
 {
 	return !IS_ENABLED(CONFIG_UNWIND_USER_CODE) || word_size == sizeof(u32) ||
-	       ip - 1 - code->start >= code->len;
+	       !unwind_code_has(code, ip - 1);
 }
 
 /* The frame that a window is at: what it keeps in registers. */
@@ -334,9 +334,8 @@ unwind_user_bad_cfa(const struct unwind_user_frame *frame, u64 word)
  * popped already.
  *
  * The frame changes only if UNWIND_USER_FOUND is returned. If @slow, its IP has to be
- * checked; else UNWIND_USER_SLOW says that it is nothing ordinary, and @away that it is
- * not in the code at hand. @slot gets the address at which the IP was found, 0 if it was in
- * a register; or, of what is absent.
+ * checked; else UNWIND_USER_SLOW says that it is nothing ordinary, and @away that it is not
+ * in the code at hand. @slot gets the IP's address (0: a register), or that of what is absent.
  */
 static __always_inline enum unwind_user_status
 unwind_user_apply(const struct unwind_user_state *state,
@@ -537,7 +536,7 @@ unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
 		return arch_unwind_user_topmost(state, &rule->word) == UNWIND_USER_FOUND ?
 		       UNWIND_USER_FOUND : UNWIND_USER_CORRUPT;
 
-	/* A call may be the last instruction of its function. */
+	/* A call may end its function. For a topmost frame, only the cache has been asked. */
 	if (has_tables)
 		status = unwind_code_rule(state, state->ip - !state->topmost,
 					  state->status == UNWIND_USER_NO_RULE &&
@@ -558,19 +557,17 @@ unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
 	return status;
 }
 
-/*
- * Before a window: is the rule for the topmost frame in the cache? Returns 0 if not, since
- * tables that do not cover it are not the last ones to be asked.
- */
+/* The rule for the topmost frame if it is in the cache, or 0: others can be asked then. */
 static __always_inline u64 unwind_user_topmost_at_hand(const struct unwind_user_state *state)
 {
 	struct unwind_code *code = state->code;
-	u64 tag, word = 0;
+	struct unwind_range *range = unwind_code_range(code, state->ip);
+	u64 word;
 
-	if (!unwind_code_find(state, state->ip) || code->anon || code->fixed)
+	if ((!unwind_code_find_settled(state, code, range, state->ip) &&
+	     !unwind_code_find(state, range, state->ip)) || code->anon || code->fixed ||
+	    !rule_cache_get(state->ip + code->delta, code->mix, &word))
 		return 0;
-	tag = rule_cache_tag(state->ip + code->delta, code->mix);
-	rule_slot_get(rule_cache_slot(&unwind_rules, tag), tag, code->mix, &word);
 	return word & UNWIND_WORD_TABLE ? word : 0;
 }
 
@@ -606,15 +603,18 @@ unwind_user_at_hand(const struct unwind_code *code, unsigned long pc, u64 *word)
 
 /* In a window: have the code around an address at hand. */
 static __always_inline bool
-unwind_user_find_code(const struct unwind_user_state *state,
+unwind_user_find_code(const struct unwind_user_state *state, struct unwind_code *code,
 		      const struct unwind_user_frame *frame)
 {
+	unsigned long pc = frame->ip - 1;
+	struct unwind_range *range = unwind_code_range(code, pc);
 	bool found;
 
-	if (!IS_ENABLED(CONFIG_UNWIND_USER_CODE))
+	if (!IS_ENABLED(CONFIG_UNWIND_USER_CODE) ||
+	    unwind_code_find_settled(state, code, range, pc))
 		return true;
 	user_access_end();
-	found = unwind_code_find(state, frame->ip - 1) && !state->code->anon;
+	found = unwind_code_find(state, range, pc) && !code->anon;
 	masked_user_access_begin((const void __user *)frame->sp);
 	return found;
 }
@@ -622,8 +622,7 @@ unwind_user_find_code(const struct unwind_user_state *state,
 /*
  * Add up to @room callers (@room is not 0). As long as their rules are at hand, user access
  * is enabled once, and each takes no more than two loads and a few compares. @first is the
- * rule of the state's frame if that was looked up, else 0; for a topmost frame in 32-bit
- * code it is needed.
+ * rule of the state's frame if that was looked up, else 0.
  *
  * The state becomes that of the last entry. Its status is UNWIND_USER_NO_RULE if the rule
  * for that has to be looked up; UNWIND_USER_SLOW if it takes more to go on; or why it has
@@ -638,8 +637,8 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 	enum unwind_user_status status = UNWIND_USER_FOUND;
 	struct unwind_code *code = state->code;
 	unsigned int by_table = 0, by_file;
-	bool away;
 	unsigned long slot;
+	bool away;
 	u64 word;
 
 	/*
@@ -675,7 +674,7 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 
 	while (entry < end) {
 		if (word_size == sizeof(u64) && unlikely(away) &&
-		    !unwind_user_find_code(state, &frame)) {
+		    !unwind_user_find_code(state, code, &frame)) {
 			status = UNWIND_USER_NO_RULE;
 			break;
 		}
@@ -742,10 +741,9 @@ unwind_user_run(struct unwind_user_state *state, unsigned long *entries,
 
 	rule.word = 0;
 	/* In place, what the map does not know about the code is not at hand later, either. */
+	at_hand = state->code->len;
 	if (state->topmost)
 		at_hand = unwind_files_used() && state->word_size == sizeof(u64);
-	else
-		at_hand = state->code->len;
 	if (state->status == UNWIND_USER_NO_RULE || !at_hand) {
 		state->status = unwind_user_look_up(state, &rule, &type);
 		if (state->status != UNWIND_USER_FOUND)
@@ -761,7 +759,7 @@ unwind_user_run(struct unwind_user_state *state, unsigned long *entries,
 		else
 			nr = unwind_user_window_32(state, rule.word, entries, room);
 	}
-	/* The window has counted that caller as one by frame pointer. */
+	/* Of what no table told, the window has counted the caller as one by frame pointer. */
 	if (looked_up && nr && !(rule.word & UNWIND_WORD_TABLE)) {
 		state->frames[UNWIND_USER_TYPE_FP]--;
 		state->frames[type]++;
@@ -819,7 +817,7 @@ static int unwind_user_start(struct unwind_user_state *state)
 		return -EINVAL;
 
 	state->status = UNWIND_USER_FOUND;
-	state->max = TASK_SIZE_MAX - 1;
+	state->max = TASK_SIZE_MAX;
 	state->signals = 0;
 	memset(state->frames, 0, sizeof(state->frames));
 	state->topmost = true;
