@@ -580,10 +580,12 @@ static enum unwind_user_status known_rule(const struct unwind_user_state *state,
 
 	guard(rcu)();
 	unwind_code_enter(code);
-	range = unwind_code_range(code, pc);
-	if (!unwind_code_has(code, pc) && !unwind_code_find_settled(state, code, range, pc) &&
-	    !unwind_code_find(state, range, pc))
-		return UNWIND_USER_CHANGING;
+	if (!unwind_code_has(code, pc)) {
+		range = unwind_code_range(code, pc);
+		if (!unwind_code_find_settled(state, code, range, pc) &&
+		    !unwind_code_find(state, range, pc))
+			return UNWIND_USER_CHANGING;
+	}
 	if (code->fixed || code->anon)
 		return UNWIND_USER_END;
 	if (code->table) {

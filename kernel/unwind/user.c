@@ -536,11 +536,10 @@ unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
 		return arch_unwind_user_topmost(state, &rule->word) == UNWIND_USER_FOUND ?
 		       UNWIND_USER_FOUND : UNWIND_USER_CORRUPT;
 
-	/* A call may end its function. For a topmost frame, only the cache has been asked. */
+	/* A call may be the last instruction of its function. */
 	if (has_tables)
 		status = unwind_code_rule(state, state->ip - !state->topmost,
-					  state->status == UNWIND_USER_NO_RULE &&
-					  !state->topmost, rule, type);
+					  state->status == UNWIND_USER_NO_RULE, rule, type);
 	if (status != UNWIND_USER_NO_RULE)
 		return status;
 
@@ -555,20 +554,6 @@ unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
 		status = UNWIND_USER_FOUND;
 	}
 	return status;
-}
-
-/* The rule for the topmost frame if it is in the cache, or 0: others can be asked then. */
-static __always_inline u64 unwind_user_topmost_at_hand(const struct unwind_user_state *state)
-{
-	struct unwind_code *code = state->code;
-	struct unwind_range *range = unwind_code_range(code, state->ip);
-	u64 word;
-
-	if ((!unwind_code_find_settled(state, code, range, state->ip) &&
-	     !unwind_code_find(state, range, state->ip)) || code->anon || code->fixed ||
-	    !rule_cache_get(state->ip + code->delta, code->mix, &word))
-		return 0;
-	return word & UNWIND_WORD_TABLE ? word : 0;
 }
 
 /*
@@ -651,14 +636,6 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 	/* Anonymous memory needs a closer look. */
 	if (code->anon)
 		code->len = 0;
-	if (IS_ENABLED(CONFIG_UNWIND_USER_CODE) && word_size == sizeof(u64) &&
-	    !first && state->topmost) {
-		first = unwind_user_topmost_at_hand(state);
-		if (!first) {
-			status = UNWIND_USER_NO_RULE;
-			goto none;
-		}
-	}
 	away = unwind_user_is_away(code, frame.ip, word_size);
 	masked_user_access_begin((const void __user *)frame.sp);
 
@@ -668,7 +645,6 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 		if (status != UNWIND_USER_FOUND)
 			goto out;
 		state->topmost = false;
-		by_table = first & UNWIND_WORD_COUNTS;
 		*entry++ = frame.ip;
 	}
 
@@ -697,7 +673,6 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 	}
 out:
 	user_access_end();
-none:
 	pagefault_enable();
 	rcu_read_unlock();
 
@@ -736,15 +711,12 @@ unwind_user_run(struct unwind_user_state *state, unsigned long *entries,
 {
 	struct unwind_rule rule __uninitialized;
 	enum unwind_user_type type;
-	bool looked_up = false, at_hand;
+	bool looked_up = false;
 	unsigned int nr = 0;
 
 	rule.word = 0;
 	/* In place, what the map does not know about the code is not at hand later, either. */
-	at_hand = state->code->len;
-	if (state->topmost)
-		at_hand = unwind_files_used() && state->word_size == sizeof(u64);
-	if (state->status == UNWIND_USER_NO_RULE || !at_hand) {
+	if (state->topmost || state->status == UNWIND_USER_NO_RULE || !state->code->len) {
 		state->status = unwind_user_look_up(state, &rule, &type);
 		if (state->status != UNWIND_USER_FOUND)
 			return 0;
@@ -759,8 +731,8 @@ unwind_user_run(struct unwind_user_state *state, unsigned long *entries,
 		else
 			nr = unwind_user_window_32(state, rule.word, entries, room);
 	}
-	/* Of what no table told, the window has counted the caller as one by frame pointer. */
-	if (looked_up && nr && !(rule.word & UNWIND_WORD_TABLE)) {
+	/* The window has counted that caller as one by frame pointer. */
+	if (looked_up && nr) {
 		state->frames[UNWIND_USER_TYPE_FP]--;
 		state->frames[type]++;
 	}

@@ -468,8 +468,8 @@ static size_t count_event(struct inst *inst, const char *event)
 }
 
 /*
- * Forget the records of other threads. One that is being switched to by the time of an
- * NMI may still have what the filter says of the thread before it.
+ * Forget the records of other threads. If an NMI hits while the CPU switches to another
+ * thread, the filter still is the one for the thread before.
  */
 static void inst_keep(struct inst *inst, int tid)
 {

@@ -905,8 +905,8 @@ static bool fork_once(void)
 }
 
 /*
- * Time is up, and what is to be seen has been. Not even a slow machine takes ten times
- * as long.
+ * Has enough time passed, and has all been seen that the test wants to see? Even a slow
+ * machine does not need ten times as long.
  */
 static bool loaded_enough(const struct sampled *workers, time_t start)
 {
