@@ -6,6 +6,7 @@
  * in_place.c.
  */
 #include <pthread.h>
+#include <signal.h>
 
 #include "table_lib.h"
 #include "unwind_harness.h"
@@ -721,6 +722,29 @@ TEST_F(in_place, table_of_the_program_is_not_read_at_the_event)
 	EXPECT_TRUE(begins_with(code_sample(self, &area.code), &area.code));
 	memset((void *)area.table, 0, area.table_end - area.table);
 	EXPECT_TRUE(begins_with(code_sample(self, &area.code), &area.code));
+	remove_table(area.table);
+	munmap(area.mem, AREA_SIZE);
+}
+
+/* What a program calls a restorer is looked at, and if it is none, it has its rule. */
+TEST_F(in_place, caller_that_is_no_restorer_has_its_rule)
+{
+	struct area area;
+	unsigned int i;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_TRUE(area_make(&area, 3, true, false));
+	ASSERT_EQ(0, area_add(&area));
+	ASSERT_TRUE(open_getppid(self));
+	ASSERT_TRUE(is_exact(&area.code));
+	for (i = 1; i < area.code.nr_ips; i++) {
+		ASSERT_EQ(0, raw_sigaction(SIGUSR1, (void *)SIG_IGN, SA_SIGINFO,
+					   (void *)area.code.ips[i]));
+		EXPECT_TRUE(begins_with(code_sample(self, &area.code), &area.code));
+		EXPECT_TRUE(is_exact(&area.code));
+	}
+	EXPECT_EQ(0, raw_sigaction(SIGUSR1, (void *)SIG_DFL, 0, NULL));
 	remove_table(area.table);
 	munmap(area.mem, AREA_SIZE);
 }
