@@ -121,14 +121,17 @@ void unwind_table_detach(struct unwind_table *table);
 
 void unwind_files_count_walk(const struct unwind_user_state *state);
 
-/* The table that applies. In an RCU reader, which keeps it */
+/*
+ * The table that applies. In an RCU reader, which keeps it. User access may be enabled, and
+ * ends where the task is scheduled. The checks of rcu_dereference() may do that.
+ */
 static inline struct unwind_table *unwind_file_table(const struct unwind_file *file)
 {
 	struct unwind_attach *first;
 
 	if (!IS_ENABLED(CONFIG_UNWIND_USER_TABLE))
 		return NULL;
-	first = rcu_dereference(file->first);
+	first = rcu_dereference_raw(file->first);
 	return first ? first->table : NULL;
 }
 
