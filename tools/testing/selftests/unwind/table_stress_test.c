@@ -655,6 +655,7 @@ TEST_F(storm, samples_of_all_cpus)
 #define SAMPLED_DEPTH	14
 #define SAMPLED_NR	(SAMPLED_DEPTH + 2)
 #define SAMPLED_ROUNDS	100
+#define SAMPLED_RECS	200
 #define PERIOD_NS	100000
 /* Files of the program, whose numbers come after those of the libraries */
 #define NR_FIXED	2
@@ -843,10 +844,10 @@ static void *load_and_spin(void *arg)
 		w->same_place += w->base == last;
 		last = w->base;
 		spin_stack(w, &s, which);
-		/* A slow machine has many samples in a round, and the buffer must not fill. */
+		/* A slow machine has many samples in a round. The buffer must not fill. */
 		up_enable(&w->ring);
-		for (i = 0; i < SAMPLED_ROUNDS; i += 10) {
-			spin(w, &s, 10);
+		for (i = 0; i < SAMPLED_ROUNDS && w->ring.nr_recs < SAMPLED_RECS; i += 4) {
+			spin(w, &s, 4);
 			up_drain(&w->ring);
 		}
 		up_disable(&w->ring);
@@ -906,7 +907,7 @@ static bool fork_once(void)
 
 /*
  * Has enough time passed, and has all been seen that the test wants to see? Even a slow
- * machine does not need ten times as long.
+ * machine does not need eight times as long.
  */
 static bool loaded_enough(const struct sampled *workers, time_t start)
 {
@@ -918,7 +919,7 @@ static bool loaded_enough(const struct sampled *workers, time_t start)
 		same_place += __atomic_load_n(&workers[i].same_place, __ATOMIC_RELAXED);
 		complete += __atomic_load_n(&workers[i].complete, __ATOMIC_RELAXED);
 	}
-	return took >= 10 * LOAD_SECONDS ||
+	return took >= 8 * LOAD_SECONDS ||
 	       (took >= LOAD_SECONDS && same_place && complete > 100);
 }
 
