@@ -822,14 +822,14 @@ static noinline bool unwind_user_at_entry(unsigned long ip)
 	unsigned long type, val;
 	unsigned int i;
 
-	/* Other threads may change it, see prctl_set_mm(). */
+	/* Other threads may change it by a plain copy, see prctl_set_mm(). */
 	for (i = 0; i < AT_VECTOR_SIZE - 1; i += 2) {
 		if (compat) {
-			type = READ_ONCE(((const u32 *)mm->saved_auxv)[i]);
-			val = READ_ONCE(((const u32 *)mm->saved_auxv)[i + 1]);
+			type = data_race(READ_ONCE(((const u32 *)mm->saved_auxv)[i]));
+			val = data_race(READ_ONCE(((const u32 *)mm->saved_auxv)[i + 1]));
 		} else {
-			type = READ_ONCE(mm->saved_auxv[i]);
-			val = READ_ONCE(mm->saved_auxv[i + 1]);
+			type = data_race(READ_ONCE(mm->saved_auxv[i]));
+			val = data_race(READ_ONCE(mm->saved_auxv[i + 1]));
 		}
 		if (type == AT_ENTRY)
 			return ip - val < UNWIND_USER_ENTRY_LEN;

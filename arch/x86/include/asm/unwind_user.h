@@ -73,7 +73,8 @@ static inline bool arch_unwind_user_compat_auxv(const struct mm_struct *mm)
  */
 static inline const void *arch_unwind_vdso_key(const struct vm_area_struct *vma)
 {
-	const struct vdso_image *image = vma->vm_mm->context.vdso_image;
+	/* Another thread may change it, see prctl_map_vdso(). */
+	const struct vdso_image *image = READ_ONCE(vma->vm_mm->context.vdso_image);
 
 	return image == &vdso_image_64 && vma_is_vdso(vma) ? image : NULL;
 }
