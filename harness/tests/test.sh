@@ -64,6 +64,7 @@ for line in 'alone: 2 passed, 0 failed' 'first: 1 passed, 0 failed' 'second: 1 p
 done
 pass test-counts-third says 'suite third: 0 passed, 0 failed, 1 skipped'
 pass test-sums-up says '7 passed, 4 failed, 1 skipped'
+pass test-says-at-the-end-what-failed bash -c 'tail -n 20 "$1" | grep -qx "second: worse"' _ "$tmp/said"
 pass test-keeps-the-lines-of-a-suite-together bash -c 'grep -A 1 "FAILED: worse" "$1" | grep -q "^suite second:"' _ "$tmp/said"
 pass test-builds-once test "$(xargs < "$faked/out/builds")" = 'one two broken'
 pass test-of-one-suite-that-passes faked "$faked/harness/test" alone
