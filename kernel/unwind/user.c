@@ -810,6 +810,15 @@ static int unwind_user_start(struct unwind_user_state *state)
 /* How far from the entry of a program its first call can be */
 #define UNWIND_USER_ENTRY_LEN	64
 
+/* A word of the auxiliary vector, as the kernel put it on the stack of the program */
+static unsigned long unwind_user_auxv(const struct mm_struct *mm, unsigned int i, bool compat)
+{
+	const u32 *words = (const u32 *)mm->saved_auxv;
+
+	/* Other threads may change it by a plain copy, see prctl_set_mm(). */
+	return data_race(compat ? READ_ONCE(words[i]) : READ_ONCE(mm->saved_auxv[i]));
+}
+
 /*
  * Is this where the program begins? By convention the frame pointer is 0 there. But it
  * may be 0 in any code that uses the register for something else, and the callers of
@@ -819,20 +828,13 @@ static noinline bool unwind_user_at_entry(unsigned long ip)
 {
 	const struct mm_struct *mm = current->mm;
 	const bool compat = arch_unwind_user_compat_auxv(mm);
-	unsigned long type, val;
+	unsigned long type;
 	unsigned int i;
 
-	/* Other threads may change it by a plain copy, see prctl_set_mm(). */
 	for (i = 0; i < AT_VECTOR_SIZE - 1; i += 2) {
-		if (compat) {
-			type = data_race(READ_ONCE(((const u32 *)mm->saved_auxv)[i]));
-			val = data_race(READ_ONCE(((const u32 *)mm->saved_auxv)[i + 1]));
-		} else {
-			type = data_race(READ_ONCE(mm->saved_auxv[i]));
-			val = data_race(READ_ONCE(mm->saved_auxv[i + 1]));
-		}
+		type = unwind_user_auxv(mm, i, compat);
 		if (type == AT_ENTRY)
-			return ip - val < UNWIND_USER_ENTRY_LEN;
+			return ip - unwind_user_auxv(mm, i + 1, compat) < UNWIND_USER_ENTRY_LEN;
 		if (type == AT_NULL)
 			break;
 	}
