@@ -122,8 +122,8 @@ void unwind_table_detach(struct unwind_table *table);
 void unwind_files_count_walk(const struct unwind_user_state *state);
 
 /*
- * The table that applies. In an RCU reader, which keeps it. User access may be enabled, and
- * ends where the task is scheduled. The checks of rcu_dereference() may do that.
+ * The table that applies, in an RCU reader, which keeps it. User access may be enabled: no
+ * rcu_dereference() here, whose checks may schedule. The task comes back without that access.
  */
 static inline struct unwind_table *unwind_file_table(const struct unwind_file *file)
 {
