@@ -146,29 +146,48 @@ bool unwind_user_is_mapped(struct mm_struct *mm, unsigned long addr)
 }
 
 /*
- * Does the kernel itself supply the page at @addr? With userfaultfd and with FUSE a
- * process does, and may take for ever. A task that serves such a page, or a file system,
- * might wait for itself. While this mapping is being changed the answer is no, since its
- * lock may be held for long. The page fault that follows takes the mmap lock all the
- * same, and waits for whoever changes another mapping. Returns 0 if so, -EREMOTE if a
- * process does, -EAGAIN if it cannot be waited for, and -EFAULT if nothing is mapped there.
+ * Have the page at @addr read or made, if nobody but the kernel supplies it. With
+ * userfaultfd and with FUSE a process does, and may take for ever. A task that serves such
+ * a page, or a file system, might wait for itself.
+ *
+ * The lock of the mapping is all that is taken. Others can hold the mmap lock until a
+ * process answers, which may be this one; and while the mapping is locked, nobody can
+ * put another one in its place, or register it with userfaultfd.
  */
-static int unwind_user_kernel_supplies(unsigned long addr)
+static int unwind_user_fault_in_page(unsigned long addr)
 {
+	unsigned int flags = FAULT_FLAG_VMA_LOCK | FAULT_FLAG_ALLOW_RETRY |
+			     FAULT_FLAG_KILLABLE;
 	struct vm_area_struct *vma;
-	int ret = 0;
+	vm_fault_t fault;
+	int err;
 
-	if (current->flags & PF_LOCAL_THROTTLE)
-		return -EAGAIN;
-	vma = lock_vma_under_rcu(current->mm, addr);
-	if (!vma)
-		return unwind_user_is_mapped(current->mm, addr) ? -EAGAIN : -EFAULT;
-	if (vma->vm_flags & (VM_UFFD_MISSING | VM_UFFD_MINOR) ||
-	    (vma->vm_file &&
-	     file_inode(vma->vm_file)->i_sb->s_magic == FUSE_SUPER_MAGIC))
-		ret = -EREMOTE;
-	vma_end_read(vma);
-	return ret;
+	for (;; flags |= FAULT_FLAG_TRIED) {
+		if (current->flags & PF_LOCAL_THROTTLE || task_sigpending(current))
+			return -EAGAIN;
+		fault = 0;
+		err = 0;
+		vma = lock_vma_under_rcu(current->mm, addr);
+		if (!vma)
+			return unwind_user_is_mapped(current->mm, addr) ? -EAGAIN : -EFAULT;
+		if (vma->vm_flags & (VM_UFFD_MISSING | VM_UFFD_MINOR) ||
+		    (vma->vm_file &&
+		     file_inode(vma->vm_file)->i_sb->s_magic == FUSE_SUPER_MAGIC))
+			err = -EREMOTE;
+		else if (!vma_is_accessible(vma))
+			err = -EFAULT;
+		else
+			fault = handle_mm_fault(vma, addr, flags, NULL);
+		/* In these cases it has been unlocked. */
+		if (!(fault & (VM_FAULT_RETRY | VM_FAULT_COMPLETED)))
+			vma_end_read(vma);
+		if (fault & VM_FAULT_OOM)
+			return -EAGAIN;
+		if (!(fault & VM_FAULT_RETRY))
+			return fault & VM_FAULT_ERROR ? -EFAULT : err;
+		if (flags & FAULT_FLAG_TRIED)
+			return -EAGAIN;
+	}
 }
 
 /**
@@ -177,9 +196,7 @@ static int unwind_user_kernel_supplies(unsigned long addr)
  * @len:	Bytes that are needed
  *
  * A walk reads with page faults disabled. This is the only place where it takes one: if
- * that waits for nobody but the kernel, and keeps no signal waiting. If the memory is
- * registered with userfaultfd after the look, the walk can be held up like any other
- * access; a fatal signal ends that.
+ * that waits for nobody but the kernel, and keeps no signal waiting.
  *
  * Context: Process context. May sleep, unless page faults are disabled: then any.
  * Return: 0 if it is worth while to read again; -EAGAIN if that may be so later; -EREMOTE
@@ -192,18 +209,10 @@ int unwind_user_fault_in(unsigned long addr, unsigned int len)
 
 	if (pagefault_disabled())
 		return unwind_user_is_mapped(current->mm, addr) ? -EAGAIN : -EFAULT;
-	for (;;) {
-		err = unwind_user_kernel_supplies(addr);
-		if (err)
-			return err;
-		if (task_sigpending(current))
-			return -EAGAIN;
-		if (fault_in_readable((const char __user *)addr, 1))
-			return -EFAULT;
-		if (addr >> PAGE_SHIFT == last >> PAGE_SHIFT)
-			return 0;
-		addr = PAGE_ALIGN(addr + 1);
-	}
+	err = unwind_user_fault_in_page(addr);
+	if (!err && addr >> PAGE_SHIFT != last >> PAGE_SHIFT)
+		err = unwind_user_fault_in_page(last);
+	return err;
 }
 
 /**

@@ -4,7 +4,9 @@
  * ends where a process supplies the page, where the task may be one that others wait
  * for, and where a signal is pending.
  */
+#include <limits.h>
 #include <linux/fuse.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -117,13 +119,19 @@ TEST_F(wait, minor_fault_of_userfaultfd_ends_the_walk)
 	close(uffd);
 }
 
-/* A file system with one file of one page, in a thread of this process */
+/* A file system with one file of one page, whose server is a child and ends when this does */
 struct fuse {
 	int fd;
 	char dir[32];
-	pthread_t thread;
+	pid_t server;
 	word contents[PAGE / sizeof(word)];
 	int reads;
+	/* Reads are answered when this is 0. */
+	int held;
+	uint32_t open_flags;
+	/* By threads that are to wait for it */
+	int fd_read, fd_map;
+	int mapper;
 };
 
 #define FUSE_FILE	2
@@ -153,9 +161,8 @@ static void fuse_reply(struct fuse *fuse, uint64_t unique, const void *data, siz
 		fprintf(stderr, "# a reply is refused: %s\n", strerror(errno));
 }
 
-static void *fuse_serve(void *arg)
+static void fuse_serve(struct fuse *fuse)
 {
-	struct fuse *fuse = arg;
 	union {
 		struct fuse_in_header h;
 		char buf[FUSE_MIN_READ_BUFFER + 65536];
@@ -184,10 +191,13 @@ static void *fuse_serve(void *arg)
 			fuse_reply(fuse, in.h.unique, &attr, sizeof(attr), 0);
 			break;
 		case FUSE_OPEN:
+			open.open_flags = fuse->open_flags;
 			fuse_reply(fuse, in.h.unique, &open, sizeof(open), 0);
 			break;
 		case FUSE_READ:
 			__atomic_add_fetch(&fuse->reads, 1, __ATOMIC_SEQ_CST);
+			while (get_flag(&fuse->held))
+				usleep(1000);
 			fuse_reply(fuse, in.h.unique, fuse->contents, PAGE, 0);
 			break;
 		case FUSE_FORGET:
@@ -202,61 +212,153 @@ static void *fuse_serve(void *arg)
 			fuse_reply(fuse, in.h.unique, NULL, 0, EOPNOTSUPP);
 		}
 	}
-	return NULL;
 }
 
-/* Map the file over a page, whose contents it gets. */
-static bool fuse_start(struct fuse *fuse, unsigned long page)
+static int fuse_open(struct fuse *fuse, uint32_t flags)
 {
-	char options[80], path[64];
+	char path[64];
+
+	fuse->open_flags = flags;
+	snprintf(path, sizeof(path), "%s/page", fuse->dir);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Map the file over a page, whose contents it gets. Returns NULL on failure. */
+static struct fuse *fuse_start(unsigned long page)
+{
+	struct fuse *fuse = mmap(NULL, sizeof(*fuse), PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t parent = getpid();
+	char options[80];
 	void *map;
 	int fd;
 
-	memset(fuse, 0, sizeof(*fuse));
+	if (fuse == MAP_FAILED)
+		return NULL;
 	memcpy(fuse->contents, (void *)page, PAGE);
 	snprintf(fuse->dir, sizeof(fuse->dir), "/tmp/unwind-fuse-XXXXXX");
 	fuse->fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0",
 		 fuse->fd);
 	if (fuse->fd < 0 || !mkdtemp(fuse->dir) ||
-	    mount("unwind", fuse->dir, "fuse", MS_NOSUID | MS_NODEV, options) ||
-	    pthread_create(&fuse->thread, NULL, fuse_serve, fuse))
-		return false;
+	    mount("unwind", fuse->dir, "fuse", MS_NOSUID | MS_NODEV, options))
+		return NULL;
+	fuse->server = fork();
+	if (!fuse->server) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() == parent)
+			fuse_serve(fuse);
+		_exit(0);
+	}
+	close(fuse->fd);
 
-	snprintf(path, sizeof(path), "%s/page", fuse->dir);
-	fd = open(path, O_RDONLY);
+	fd = fuse_open(fuse, 0);
 	map = mmap((void *)page, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
 	close(fd);
-	return A(map) == page;
+	return A(map) == page ? fuse : NULL;
 }
 
 static void fuse_end(struct fuse *fuse, unsigned long page)
 {
 	munmap((void *)page, PAGE);
 	umount2(fuse->dir, MNT_DETACH);
-	pthread_join(fuse->thread, NULL);
-	close(fuse->fd);
+	waitpid(fuse->server, NULL, 0);
 	rmdir(fuse->dir);
+	munmap(fuse, sizeof(*fuse));
 }
 
 TEST_F(wait, page_of_a_fuse_file_ends_the_walk)
 {
-	struct fuse fuse;
+	struct fuse *fuse;
 
 	if (must_skip(_metadata, need_root()) ||
 	    must_skip(_metadata, need_file("/dev/fuse")))
 		return;
-	ASSERT_TRUE(fuse_start(&fuse, self->page));
+	fuse = fuse_start(self->page);
+	ASSERT_NE(NULL, fuse);
 	EXPECT_TRUE(is_cut(UT_END_REMOTE));
-	EXPECT_EQ(0, fuse.reads);
+	EXPECT_EQ(0, fuse->reads);
 
 	/* It counts like any other once the program itself has read it. */
 	EXPECT_EQ(self->behind, __atomic_load_n((word *)self->page, __ATOMIC_RELAXED));
-	EXPECT_NE(0, fuse.reads);
+	EXPECT_NE(0, fuse->reads);
 	want(RA(1));
 	want(RA(2));
 	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
-	fuse_end(&fuse, self->page);
+	fuse_end(fuse, self->page);
+}
+
+static void *fuse_read(void *arg)
+{
+	struct fuse *fuse = arg;
+	char byte;
+
+	pread(fuse->fd_read, &byte, 1, 0);
+	return NULL;
+}
+
+/* Without the page cache, which is emptied first: a page that is being read is waited for. */
+static void *fuse_map(void *arg)
+{
+	struct fuse *fuse = arg;
+
+	set_flag(&fuse->mapper, gettid());
+	munmap(mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, fuse->fd_map, 0), PAGE);
+	return NULL;
+}
+
+static bool is_blocked(int tid)
+{
+	char path[48], stat[64] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	read(fd, stat, sizeof(stat) - 1);
+	close(fd);
+	return strstr(stat, ") D ");
+}
+
+/* It would be for ever if the walk's task were the one that has to answer. */
+TEST_F(wait, mmap_lock_of_who_waits_for_fuse_is_not_waited_for)
+{
+	pthread_t reader, mapper;
+	struct fuse *fuse;
+	void *room;
+
+	if (must_skip(_metadata, need_root()) ||
+	    must_skip(_metadata, need_file("/dev/fuse")))
+		return;
+	fuse = fuse_start(walk.stack);
+	ASSERT_NE(NULL, fuse);
+	fuse->fd_map = fuse_open(fuse, FOPEN_DIRECT_IO | FOPEN_KEEP_CACHE);
+	fuse->fd_read = fuse_open(fuse, FOPEN_KEEP_CACHE);
+	ASSERT_TRUE(drop(self));
+	want(RA(1));
+	want(RA(2));
+	/* From here on, malloc() must not have to ask the kernel for memory. */
+	ASSERT_TRUE(mallopt(M_MMAP_MAX, 0) && mallopt(M_TRIM_THRESHOLD, INT_MAX));
+	room = malloc(1 << 20);
+	asm volatile("" : "+r" (room));
+	free(room);
+
+	fuse->held = 1;
+	ASSERT_EQ(0, pthread_create(&reader, NULL, fuse_read, fuse));
+	while (!__atomic_load_n(&fuse->reads, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	ASSERT_EQ(0, pthread_create(&mapper, NULL, fuse_map, fuse));
+	while (!get_flag(&fuse->mapper) || !is_blocked(fuse->mapper))
+		usleep(1000);
+	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
+	/* Nobody has answered yet. */
+	EXPECT_TRUE(is_blocked(fuse->mapper));
+
+	set_flag(&fuse->held, 0);
+	pthread_join(reader, NULL);
+	pthread_join(mapper, NULL);
+	close(fuse->fd_map);
+	close(fuse->fd_read);
+	fuse_end(fuse, walk.stack);
 }
 
 /* ------------------------------------------------------------------------ */
