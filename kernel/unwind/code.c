@@ -252,7 +252,7 @@ static bool find_rules(struct unwind_code *code, const struct unwind_range *rang
 		code->sframe_mix = rule_cache_mix(sframe->random);
 		code->mix = code->sframe_mix;
 	}
-	code->has_sframe = sframe;
+	code->known_sframe = sframe;
 	code->anon = !unwind_range_is_file(range) && !sframe;
 	unwind_code_use_table(code, range);
 	code->fixed = !code->table && !sframe && !code->anon;
@@ -596,7 +596,7 @@ static enum unwind_user_status known_rule(const struct unwind_user_state *state,
 			return UNWIND_USER_FOUND;
 		}
 	}
-	if (!code->has_sframe)
+	if (!code->known_sframe)
 		return UNWIND_USER_END;
 	return rule_cache_get(pc, code->sframe_mix, &rule->word) ? UNWIND_USER_FOUND :
 								   UNWIND_USER_NO_RULE;
@@ -647,12 +647,13 @@ unwind_code_rule(const struct unwind_user_state *state, unsigned long pc, bool n
 		return UNWIND_USER_NO_RULE;
 	if (IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) && status == UNWIND_USER_NO_RULE) {
 		*type = UNWIND_USER_TYPE_SFRAME;
+		if (code->in_place)
+			status = unwind_sframe_kept_rule(code->known_sframe, pc, rule);
+		else
+			status = unwind_sframe_rule(code->sframe, pc, rule);
 		/* It is the program's memory: not for an NMI. The task has the rule later. */
-		if (code->in_place) {
+		if (code->in_place && status != UNWIND_USER_FOUND)
 			code->wants_look = true;
-			return UNWIND_USER_UNKNOWN;
-		}
-		status = unwind_sframe_rule(code->sframe, pc, rule);
 		if (status == UNWIND_USER_FOUND)
 			cache_rule(pc, code->sframe_mix, rule);
 	}

@@ -15,6 +15,7 @@
  * another file is there now.
  */
 
+#include <linux/maple_tree.h>
 #include <linux/mm_types.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
@@ -34,11 +35,15 @@ struct file;
 
 /*
  * Limits per mm. If there is no room, the kernel forgets what it has found, and refuses
- * to add a table. All of it together takes some 1.4 MB of kernel memory, which is charged
- * to the memory cgroup.
+ * to add a table. All of it together takes some 1.4 MB of kernel memory, and rules of SFrame
+ * tables that are kept take 3 MB at most, all of which is charged to the memory cgroup.
  */
 #define UNWIND_MAX_FOUND	1024
 #define UNWIND_MAX_ADDED	4096
+
+/* Rules of SFrame tables that are kept for walks at the event, of a function and in all */
+#define UNWIND_MAX_FUNC_RULES	64
+#define UNWIND_MAX_RULES	16384
 
 /* What the mmap lock's sequence never is while nobody holds the lock for writing */
 #define UNWIND_SEQ_NONE		1U
@@ -49,6 +54,9 @@ struct file;
  * @random:	Of its rules in the cache, see rule_cache.h
  * @seq:	mm_struct::mm_lock_seq when no device was mapped there, or UNWIND_SEQ_NONE
  * @bad:	It is not worth another look
+ * @um:		Of the mm, if rules have been kept
+ * @rules:	What walks at the event use: the rules of functions that other walks have
+ *		come to, by address. A word is a value, any other rule a struct kept_rule
  * @ref:	One for each range that has it, one for each walk that uses it
  * @rcu:	To free it
  */
@@ -57,6 +65,8 @@ struct unwind_sframe {
 	u64			random;
 	unsigned int		seq;
 	bool			bad;
+	struct unwind_mm	*um;
+	struct maple_tree	rules;
 	refcount_t		ref;
 	struct rcu_head		rcu;
 };
@@ -196,6 +206,7 @@ struct unwind_map {
  * @map:	NULL as long as nothing is known
  * @looks:	How often its tasks may look at the code for walks in place, see
  *		unwind_bucket_take()
+ * @nr_rules:	How many are kept, of all SFrame tables
  */
 struct unwind_mm {
 	/* See above. */
@@ -204,6 +215,7 @@ struct unwind_mm {
 	struct mutex			added_lock;
 	struct unwind_map __rcu		*map;
 	u32				looks;
+	atomic_t			nr_rules;
 };
 
 /**
@@ -218,7 +230,7 @@ struct unwind_mm {
  * @sframe_mix:	The same of the SFrame table, if there is one
  * @table:	The table for the file, which is there until the end of the RCU reader
  *		that has found it; or NULL
- * @has_sframe:	There is an SFrame table, too
+ * @known_sframe: There is this SFrame table, too, which is valid as @table is
  * @sframe:	That table with a reference, until the walk comes to code without it; NULL
  *		if @in_place
  * @delta:	From an address to what the rules of @table are for; 0 without
@@ -239,7 +251,7 @@ struct unwind_code {
 	u64				mix;
 	u64				sframe_mix;
 	const struct unwind_table	*table;
-	bool				has_sframe;
+	struct unwind_sframe		*known_sframe;
 	struct unwind_sframe		*sframe;
 	u64				delta;
 	struct unwind_mm		*um;
@@ -338,7 +350,7 @@ unwind_code_find_settled(const struct unwind_user_state *state, struct unwind_co
 	code->start = range->start;
 	code->len = range->end - range->start;
 	code->anon = false;
-	code->has_sframe = false;
+	code->known_sframe = NULL;
 	unwind_code_use_table(code, range);
 	code->fixed = !code->table;
 	unwind_code_leave_out(code, pc, state->special_min);
@@ -351,6 +363,9 @@ struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
 enum unwind_user_status unwind_sframe_rule(struct unwind_sframe *sframe,
 					   unsigned long pc,
 					   struct unwind_rule *rule);
+enum unwind_user_status unwind_sframe_kept_rule(struct unwind_sframe *sframe,
+						unsigned long pc,
+						struct unwind_rule *rule);
 #ifdef CONFIG_UNWIND_USER_SFRAME
 void unwind_sframe_put(struct unwind_sframe *sframe);
 #else

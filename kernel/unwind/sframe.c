@@ -119,6 +119,7 @@ struct sframe_func {
 	u32	size;
 	u32	rows_off;
 	u32	num_rows;
+	u64	from;		/* others count before this */
 	u16	info;		/* the second info byte is the upper one */
 	u8	rep_size;
 };
@@ -363,6 +364,7 @@ sframe_find_func(struct sframe_lookup *l, struct sframe_func *func)
 	if (status != SFRAME_OK)
 		return status;
 
+	func->from = 0;
 	for (steps = 0; func->entry >= l->sec->fdes; steps++) {
 		if (steps > SFRAME_MAX_BACK)
 			return SFRAME_TOO_LONG;
@@ -375,6 +377,7 @@ sframe_find_func(struct sframe_lookup *l, struct sframe_func *func)
 
 		start = func->start;
 		same_start |= func->size;
+		func->from = max(func->from, min(start + func->size, l->ip));
 		func->entry -= sframe_fde_len(version);
 	}
 
@@ -438,11 +441,12 @@ sframe_check_func(const struct sframe_section *sec,
 /*
  * In the window: the info byte, and the address of the words, of the last of a
  * function's rows that does not start after @off. The rows are at @at; the @width of
- * their starts is a constant, which makes the loop shorter.
+ * their starts is a constant, which makes the loop shorter. @span, which is that of the
+ * function, becomes that of the row.
  */
 static __always_inline enum sframe_status
 sframe_find_row(struct sframe_lookup *l, const unsigned int width, u32 num_rows,
-		u64 at, u64 off, u64 *words, u32 *info)
+		u64 at, u64 off, u64 *words, u32 *info, struct sframe_span *span)
 {
 	const u64 end = l->sec->fres + l->sec->fre_len;
 	const u32 limit = min(num_rows, SFRAME_MAX_ROWS);
@@ -457,8 +461,10 @@ sframe_find_row(struct sframe_lookup *l, const unsigned int width, u32 num_rows,
 		if (!sframe_get(l, at, width, &val))
 			return SFRAME_FAULT;
 		start = val & GENMASK(8 * width - 1, 0);
-		if (start > off)
+		if (start > off) {
+			span->end = min(span->end, span->func_start + start);
 			break;
+		}
 		if (start < last)
 			return SFRAME_BAD_FUNC;
 		last = start;
@@ -471,6 +477,7 @@ sframe_find_row(struct sframe_lookup *l, const unsigned int width, u32 num_rows,
 		*words = at + width + 1;
 		at = *words + (SFRAME_ROW_WORDS(*info) << SFRAME_ROW_CODE(*info));
 	}
+	span->start = max(span->start, span->func_start + last);
 
 	/* No row at all, or even the first one starts after @off */
 	if (!i)
@@ -506,9 +513,9 @@ sframe_get_words(struct sframe_lookup *l, u64 addr, struct sframe_row *row)
 	return SFRAME_OK;
 }
 
-/* In the window: all that the rule is made of. */
+/* In the window: all that the rule is made of, and what it is for. */
 static __always_inline enum sframe_status
-sframe_read(struct sframe_lookup *l, struct sframe_row *row)
+sframe_read(struct sframe_lookup *l, struct sframe_row *row, struct sframe_span *span)
 {
 	struct sframe_func func;
 	enum sframe_status status;
@@ -526,6 +533,12 @@ sframe_read(struct sframe_lookup *l, struct sframe_row *row)
 	if (status != SFRAME_OK)
 		return status;
 	row->func_info = func.info;
+	span->num_rows = func.num_rows;
+	span->func_start = func.start;
+	/* As far as no other one has started */
+	span->func_end = min3(func.start + func.size, l->high, l->sec->text_end);
+	span->start = max(func.start, func.from);
+	span->end = span->func_end;
 
 	/* As if it had a row without words: outermost */
 	if (!func.num_rows && l->sec->version == 3 && !(func.info & SFRAME_INFO_FLEX)) {
@@ -534,18 +547,23 @@ sframe_read(struct sframe_lookup *l, struct sframe_row *row)
 	}
 
 	off = l->ip - func.start;
-	if (func.info & SFRAME_INFO_PCMASK)
+	if (func.info & SFRAME_INFO_PCMASK) {
 		off = (u32)off % func.rep_size;
+		span->func_start = l->ip - off;
+		span->func_end = min(span->func_end, span->func_start + func.rep_size);
+		span->start = max(span->func_start, func.from);
+		span->end = span->func_end;
+	}
 
 	switch (func.info & SFRAME_INFO_ROW_TYPE) {
 	case 0:
-		status = sframe_find_row(l, 1, func.num_rows, rows, off, &words, &info);
+		status = sframe_find_row(l, 1, func.num_rows, rows, off, &words, &info, span);
 		break;
 	case 1:
-		status = sframe_find_row(l, 2, func.num_rows, rows, off, &words, &info);
+		status = sframe_find_row(l, 2, func.num_rows, rows, off, &words, &info, span);
 		break;
 	default:
-		status = sframe_find_row(l, 4, func.num_rows, rows, off, &words, &info);
+		status = sframe_find_row(l, 4, func.num_rows, rows, off, &words, &info, span);
 		break;
 	}
 	if (status != SFRAME_OK)
@@ -679,6 +697,7 @@ sframe_decode_row(const struct sframe_section *sec,
  * @rule:	The rule, on success; if it has a word, nothing else may be filled in.
  *		Offsets are in bytes, registers are DWARF numbers. Nonsense after an
  *		error.
+ * @span:	What the rule is for, which has @ip. Nonsense after an error.
  *
  * The format is that of the SFrame specification in the manual of GNU binutils: version
  * 2 with its errata 1, and version 3 as of binutils 2.46
@@ -695,7 +714,7 @@ sframe_decode_row(const struct sframe_section *sec,
  *	   %SFRAME_FAULT a later attempt may succeed.
  */
 enum sframe_status sframe_find(const struct sframe_section *sec, u64 ip,
-			       struct unwind_rule *rule)
+			       struct unwind_rule *rule, struct sframe_span *span)
 {
 	struct sframe_lookup l = { sec, ip };
 	struct sframe_row row __uninitialized;
@@ -709,7 +728,7 @@ enum sframe_status sframe_find(const struct sframe_section *sec, u64 ip,
 		pagefault_disable();
 		/* Only opens the window: addresses are the table's, see above. */
 		(void)masked_user_access_begin((void __user *)NULL);
-		status = sframe_read(&l, &row);
+		status = sframe_read(&l, &row, span);
 		user_access_end();
 		pagefault_enable();
 		if (status == SFRAME_OK)

@@ -59,6 +59,23 @@ struct sframe_section {
 	bool	pcrel;
 };
 
+/**
+ * struct sframe_span - The code that a rule is for
+ * @start:	First byte
+ * @end:	The end (exclusive)
+ * @func_start:	First byte of the function; or, if that repeats the same code, as a PLT
+ *		does, of one repetition
+ * @func_end:	The end of it (exclusive)
+ * @num_rows:	Of the function
+ */
+struct sframe_span {
+	u64	start;
+	u64	end;
+	u64	func_start;
+	u64	func_end;
+	u64	num_rows;
+};
+
 /* Results of reading a table; sframe_status_text[] has them in words. */
 enum sframe_status {
 	SFRAME_OK,
@@ -95,6 +112,6 @@ extern const char * const sframe_status_text[SFRAME_NR_STATUS];
 
 enum sframe_status sframe_open(struct sframe_section *sec);
 enum sframe_status sframe_find(const struct sframe_section *sec, u64 ip,
-			       struct unwind_rule *rule);
+			       struct unwind_rule *rule, struct sframe_span *span);
 
 #endif /* _KERNEL_UNWIND_SFRAME_H */

@@ -73,9 +73,117 @@ struct unwind_sframe *unwind_sframe_alloc(const struct sframe_section *sec, gfp_
 		sframe->sec = *sec;
 		sframe->random = get_random_u64();
 		sframe->seq = UNWIND_SEQ_NONE;
+		mt_init_flags(&sframe->rules, MT_FLAGS_USE_RCU);
 		refcount_set(&sframe->ref, 1);
 	}
 	return sframe;
+}
+
+/* A rule that has no word */
+struct kept_rule {
+	struct unwind_rule	rule;
+	struct rcu_head		rcu;
+};
+
+/* Walks at the event may be looking at the rules. */
+static void forget_rules(struct unwind_sframe *sframe)
+{
+	MA_STATE(mas, &sframe->rules, 0, 0);
+	struct kept_rule *kept;
+	int nr = 0;
+
+	mas_lock(&mas);
+	mas_for_each(&mas, kept, ULONG_MAX) {
+		nr++;
+		if (!xa_is_value(kept))
+			kfree_rcu(kept, rcu);
+	}
+	__mt_destroy(&sframe->rules);
+	mas_unlock(&mas);
+	atomic_sub(nr, &sframe->um->nr_rules);
+}
+
+/* No memory is reclaimed for what nobody has asked for. Returns false if there is no room. */
+static bool keep_rule(struct unwind_sframe *sframe, const struct unwind_rule *rule,
+		      const struct sframe_span *span)
+{
+	MA_STATE(mas, &sframe->rules, span->start, span->end - 1);
+	const gfp_t gfp = GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN;
+	/* The top bit is that of an offset which is more than 0. */
+	void *entry = xa_mk_value(rule->word);
+	struct kept_rule *kept = NULL;
+	bool known, done = false;
+
+	if (!rule->word) {
+		kept = kmalloc(sizeof(*kept), gfp);
+		if (!kept)
+			return false;
+		kept->rule = *rule;
+		entry = kept;
+	}
+	mas_lock(&mas);
+	known = mas_find(&mas, span->end - 1);
+	mas_set_range(&mas, span->start, span->end - 1);
+	if (!known && atomic_read(&sframe->um->nr_rules) < UNWIND_MAX_RULES &&
+	    !mas_preallocate(&mas, entry, gfp)) {
+		mas_store_prealloc(&mas, entry);
+		atomic_inc(&sframe->um->nr_rules);
+		done = true;
+	}
+	mas_unlock(&mas);
+	if (!done)
+		kfree(kept);
+	return known || done;
+}
+
+/*
+ * Keep the rule for an address that a walk has come to, and the others of its function: the
+ * address of a sample is nearly always another one.
+ */
+static void keep_rules(struct unwind_sframe *sframe, struct unwind_rule rule,
+		       struct sframe_span *span)
+{
+	u64 at = span->func_start, end = span->func_end;
+	unsigned int i;
+
+	WRITE_ONCE(sframe->um, current->mm->unwind);
+	/* What is needed now is found again. */
+	if (atomic_read(&sframe->um->nr_rules) >= UNWIND_MAX_RULES)
+		forget_rules(sframe);
+	if (!keep_rule(sframe, &rule, span))
+		return;
+	/* The table can change meanwhile. */
+	for (i = 0; i < UNWIND_MAX_FUNC_RULES && at < end; i++, at = span->end) {
+		if (span->num_rows > UNWIND_MAX_FUNC_RULES ||
+		    sframe_find(&sframe->sec, at, &rule, span) != SFRAME_OK ||
+		    !keep_rule(sframe, &rule, span))
+			break;
+	}
+}
+
+/**
+ * unwind_sframe_kept_rule - Find the rule for an address among those that were kept
+ * @sframe:	The table
+ * @pc:		Address
+ * @rule:	The rule; its word is 0 if it has only the long form
+ *
+ * Context: Any, in an RCU reader.
+ * Return: UNWIND_USER_FOUND, or UNWIND_USER_UNKNOWN.
+ */
+enum unwind_user_status unwind_sframe_kept_rule(struct unwind_sframe *sframe,
+						unsigned long pc,
+						struct unwind_rule *rule)
+{
+	MA_STATE(mas, &sframe->rules, pc, pc);
+	const void *kept = mas_walk(&mas);
+
+	if (!kept)
+		return UNWIND_USER_UNKNOWN;
+	if (xa_is_value(kept))
+		rule->word = xa_to_value(kept);
+	else
+		*rule = ((const struct kept_rule *)kept)->rule;
+	return UNWIND_USER_FOUND;
 }
 
 /**
@@ -84,8 +192,11 @@ struct unwind_sframe *unwind_sframe_alloc(const struct sframe_section *sec, gfp_
  */
 void unwind_sframe_put(struct unwind_sframe *sframe)
 {
-	if (sframe && refcount_dec_and_test(&sframe->ref))
-		kfree_rcu(sframe, rcu);
+	if (!sframe || !refcount_dec_and_test(&sframe->ref))
+		return;
+	if (sframe->um)
+		forget_rules(sframe);
+	kfree_rcu(sframe, rcu);
 }
 
 static bool check_ehdr(const struct elf64_hdr *ehdr)
@@ -259,17 +370,25 @@ enum unwind_user_status unwind_sframe_rule(struct unwind_sframe *sframe,
 {
 	enum unwind_user_status why = UNWIND_USER_CORRUPT;
 	enum sframe_status status;
+	struct sframe_span span;
 
 	if (unlikely(READ_ONCE(sframe->bad))) {
 		rule->word = UNWIND_WORD_STOP(why);
 		return UNWIND_USER_FOUND;
 	}
 
+	if (unwind_user_has_tables()) {
+		guard(rcu)();
+		if (unwind_sframe_kept_rule(sframe, pc, rule) == UNWIND_USER_FOUND)
+			return UNWIND_USER_FOUND;
+	}
 	if (!is_memory(&sframe->sec, &sframe->seq))
 		return UNWIND_USER_FAULT;
-	status = sframe_find(&sframe->sec, pc, rule);
+	status = sframe_find(&sframe->sec, pc, rule, &span);
 	switch (status) {
 	case SFRAME_OK:
+		if (unwind_user_has_tables())
+			keep_rules(sframe, *rule, &span);
 		return UNWIND_USER_FOUND;
 	case SFRAME_NO_ROW:
 		rule->word = unwind_word_fp(sizeof(u64));

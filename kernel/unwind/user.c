@@ -589,7 +589,7 @@ unwind_user_at_hand(const struct unwind_code *code, unsigned long pc, u64 *word)
 		return true;
 	}
 	/* The next provider differs by process, so that is not remembered. */
-	if (*word != UNWIND_TABLE_WORD_NOT_COVERED || code->has_sframe)
+	if (*word != UNWIND_TABLE_WORD_NOT_COVERED || code->known_sframe)
 		return false;
 	*word = unwind_word_fp(sizeof(u64));
 	return true;

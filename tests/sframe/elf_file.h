@@ -79,6 +79,7 @@ static inline bool elf_file_open(struct elf_file *e, const char *name)
 static inline enum sframe_status elf_file_find(struct elf_file *e, u64 pc,
 					       struct unwind_rule *rule)
 {
+	struct sframe_span span;
 	int i;
 
 	for (i = 0; i < e->nr_segments; i++) {
@@ -88,7 +89,7 @@ static inline enum sframe_status elf_file_find(struct elf_file *e, u64 pc,
 			break;
 	}
 	memset(rule, 0, sizeof(*rule));
-	return user_find(&e->sec, pc, rule);
+	return user_find(&e->sec, pc, rule, &span);
 }
 
 #endif /* _SFRAME_ELF_FILE_H */

@@ -79,11 +79,12 @@ static void check_rule(const struct unwind_rule *rule)
 
 static void look_up(const struct sframe_section *sec, u64 ip)
 {
+	struct sframe_span span;
 	struct unwind_rule rule;
 	enum sframe_status status;
 
 	memset(&rule, 0xff, sizeof(rule));
-	status = user_find(sec, ip, &rule);
+	status = user_find(sec, ip, &rule, &span);
 	check(status < SFRAME_NR_STATUS, "status");
 	if (status != SFRAME_OK)
 		return;

@@ -67,9 +67,10 @@ static unsigned long look_up(u32 len, unsigned long lookups)
 	changing = true;
 	for (i = 0; i < lookups; i++) {
 		enum sframe_status status;
+		struct sframe_span span;
 		struct unwind_rule rule;
 
-		status = user_find(&sec, TEXT + i * 7 % 0x410, &rule);
+		status = user_find(&sec, TEXT + i * 7 % 0x410, &rule, &span);
 		if (status >= SFRAME_NR_STATUS ||
 		    (status == SFRAME_OK && rule.cfa.reg >= UNWIND_NR_REGS))
 			abort();

@@ -40,6 +40,11 @@ typedef int64_t s64;
 #define GENMASK(h, l)	(~0UL << (l) & ~0UL >> (63 - (h)))
 #define EXPORT_SYMBOL_IF_KUNIT(symbol)
 
+#define max(a, b) ({					\
+	u64 __max_a = (a), __max_b = (b);		\
+	__max_a > __max_b ? __max_a : __max_b;		\
+})
+#define min3(a, b, c)	min(min(a, b), c)
 #define min(a, b) ({					\
 	u64 __min_a = (a), __min_b = (b);		\
 	__min_a < __min_b ? __min_a : __min_b;		\

@@ -51,7 +51,7 @@ enum sframe_status user_open(struct sframe_section *sec)
 }
 
 enum sframe_status user_find(const struct sframe_section *sec, u64 ip,
-			     struct unwind_rule *rule)
+			     struct unwind_rule *rule, struct sframe_span *span)
 {
 	enum sframe_status status;
 
@@ -59,12 +59,16 @@ enum sframe_status user_find(const struct sframe_section *sec, u64 ip,
 	user_memory.end = sec->end;
 	user_memory.absent = true;
 	user_memory.waits = false;
-	check_absent(sframe_find(sec, ip, rule));
+	check_absent(sframe_find(sec, ip, rule, span));
 	user_memory.waits = true;
-	status = sframe_find(sec, ip, rule);
+	status = sframe_find(sec, ip, rule, span);
 	user_memory.absent = false;
 	user_check(!user_memory.window, "no end of the window");
-	if (status == SFRAME_OK)
+	if (status == SFRAME_OK) {
+		user_check(span->func_start <= span->start && span->start <= ip &&
+			   ip < span->end && span->end <= span->func_end,
+			   "no span of the address");
 		unwind_rule_unpack(rule);
+	}
 	return status;
 }

@@ -8,6 +8,7 @@
 #define _SFRAME_USER_MEMORY_H
 
 struct sframe_section;
+struct sframe_span;
 struct unwind_rule;
 
 #define USER_PTR_MAX	0x7ffffffff000ULL
@@ -48,7 +49,7 @@ const void *user_bytes(u64 addr, u64 len);
  */
 enum sframe_status user_open(struct sframe_section *sec);
 enum sframe_status user_find(const struct sframe_section *sec, u64 ip,
-			     struct unwind_rule *rule);
+			     struct unwind_rule *rule, struct sframe_span *span);
 
 #define pagefault_disable()	((void)0)
 #define pagefault_enable()	((void)0)

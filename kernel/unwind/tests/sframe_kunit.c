@@ -31,6 +31,7 @@ struct table {
 	struct kunit		*test;
 	struct sframe_build	b;
 	struct sframe_section	sec;
+	struct sframe_span	span;
 	u32			len;
 	s32			room;	/* bytes after the table; < 0: that it lacks */
 	u64			text;
@@ -117,7 +118,7 @@ static enum sframe_status find(struct table *t, u64 ip, struct unwind_rule *rule
 
 	/* All of it has to be set. */
 	memset(rule, 1, sizeof(*rule));
-	status = sframe_find(&t->sec, ip, rule);
+	status = sframe_find(&t->sec, ip, rule, &t->span);
 	if (status == SFRAME_OK)
 		unwind_rule_unpack(rule);
 	return status;
@@ -130,6 +131,25 @@ static enum sframe_status status_at(struct table *t, u64 ip)
 	return find(t, ip, &rule);
 }
 
+/* The rule that was found last is for all of its code, as is found at both ends of that. */
+static void expect_span(struct kunit *test, struct table *t, u64 ip)
+{
+	const struct sframe_span span = t->span;
+	const u64 ends[] = { span.start, span.end - 1 };
+	struct unwind_rule rule;
+	unsigned int i;
+
+	KUNIT_EXPECT_LE(test, span.func_start, span.start);
+	KUNIT_EXPECT_LE(test, span.start, ip);
+	KUNIT_EXPECT_LT(test, ip, span.end);
+	KUNIT_EXPECT_LE(test, span.end, span.func_end);
+	for (i = 0; i < ARRAY_SIZE(ends); i++) {
+		KUNIT_EXPECT_EQ(test, find(t, ends[i], &rule), SFRAME_OK);
+		KUNIT_EXPECT_EQ(test, span.start, t->span.start);
+		KUNIT_EXPECT_EQ(test, span.end, t->span.end);
+	}
+}
+
 /* An ordinary rule; @fp 0 is a frame pointer still in its register. */
 static void expect(struct kunit *test, struct table *t, u64 ip, u8 reg, s32 cfa,
 		   s32 fp)
@@ -138,6 +158,7 @@ static void expect(struct kunit *test, struct table *t, u64 ip, u8 reg, s32 cfa,
 
 	KUNIT_EXPECT_EQ_MSG(test, find(t, ip, &rule), SFRAME_OK,
 			    "at text + %lld", (long long)(ip - t->text));
+	expect_span(test, t, ip);
 	KUNIT_EXPECT_EQ(test, rule.cfa.where, UNWIND_REG);
 	KUNIT_EXPECT_EQ(test, rule.cfa.reg, reg);
 	KUNIT_EXPECT_EQ_MSG(test, rule.cfa.off, cfa,
@@ -161,6 +182,7 @@ static void expect_outermost(struct kunit *test, struct table *t, u64 ip)
 	struct unwind_rule rule = { };
 
 	KUNIT_EXPECT_EQ(test, find(t, ip, &rule), SFRAME_OK);
+	expect_span(test, t, ip);
 	KUNIT_EXPECT_TRUE(test, rule.outermost);
 	KUNIT_EXPECT_EQ(test, rule.cfa.where, UNWIND_UNDEFINED);
 	KUNIT_EXPECT_EQ(test, rule.ra.where, UNWIND_UNDEFINED);
@@ -219,6 +241,14 @@ static void each_row_at_its_first_and_last_pc_ok(struct kunit *test)
 		expect(test, t, l->text + 0x100, 7, 8, 0);
 		expect_none(test, t, l->text + 0x101);
 		expect_none(test, t, l->text + TEXT_LEN - 1);
+
+		/* The rule of the second row is for its three bytes, and no more. */
+		KUNIT_EXPECT_EQ(test, status_at(t, l->text + 0x12), SFRAME_OK);
+		KUNIT_EXPECT_EQ(test, t->span.start, l->text + 0x11);
+		KUNIT_EXPECT_EQ(test, t->span.end, l->text + 0x14);
+		KUNIT_EXPECT_EQ(test, t->span.func_start, l->text + 0x10);
+		KUNIT_EXPECT_EQ(test, t->span.func_end, l->text + 0x50);
+		KUNIT_EXPECT_EQ(test, t->span.num_rows, 4);
 	}
 }
 

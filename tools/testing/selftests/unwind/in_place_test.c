@@ -726,6 +726,80 @@ TEST_F(in_place, table_of_the_program_is_not_read_at_the_event)
 	munmap(area.mem, AREA_SIZE);
 }
 
+/* Add a table for functions with rows of 16 bytes. The last one of the first is outermost. */
+static int rows_add(struct area *area, unsigned int nr)
+{
+	static const s32 deref[] = { SFRAME_BUILD_REG(7) | SFRAME_BUILD_DEREF, 0 };
+	unsigned int i;
+	size_t len;
+
+	sframe_build_init(&build, 3, true, area->table);
+	sframe_build_func(&build, area->text, 16 * nr, SFRAME_BUILD_ROW2);
+	for (i = 0; i < nr - 1; i++)
+		sframe_build_sp(&build, 16 * i, 8 * (1 + i % 5));
+	sframe_build_row(&build, 16 * i, SFRAME_BUILD_SP, NULL);
+	/* Its rules have no word: the CFA is in memory. */
+	sframe_build_func(&build, area->text + 16 * nr, 32, SFRAME_BUILD_ROW1)->info2 = 1;
+	sframe_build_row(&build, 0, 2 << 1 | SFRAME_BUILD_WORD4, deref);
+	sframe_build_row(&build, 16, 2 << 1 | SFRAME_BUILD_WORD4, deref);
+	len = sframe_build_finish(&build);
+	memcpy((void *)area->table, build.mem, len);
+	return add_table(area->table, area->table + len, area->text, area->text + 16 * nr + 32);
+}
+
+/* Is a stack seen that has a caller in this row; and the caller of that, if it is @found? */
+static bool row_has(struct _test_data_in_place *self, const struct area *area, unsigned int nr,
+		    unsigned int row, bool found)
+{
+	u64 words[16] = { 0, area->text + 16 * row + 2 };
+	u64 want[] = { words[1], area->text + 16 * (nr - 1) + 2 };
+	const struct up_rec *sample;
+
+	if (row < nr) {
+		words[2 + row % 5] = want[1];
+	} else {
+		words[2] = (u64)&words[8];
+		words[7] = want[1];
+	}
+	up_forget(&self->ring);
+	up_enable(&self->ring);
+	framed_syscall(SYS_getppid, 0, 0, 0, words, words);
+	up_disable(&self->ring);
+	up_drain(&self->ring);
+	sample = up_nth(&self->ring, PERF_RECORD_SAMPLE, 0);
+	return sample && sample->nr_user &&
+	       up_frames_equal(sample->user + 1, sample->nr_user - 1, want, 1 + found);
+}
+
+/* Where the task is in a function is new in nearly each sample. */
+TEST_F(in_place, rules_of_a_function_are_kept_once_it_was_come_to)
+{
+	unsigned int nr = 64, i;
+	struct area area;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_TRUE(area_make(&area, 3, true, false));
+	ASSERT_EQ(0, rows_add(&area, nr));
+	ASSERT_TRUE(open_getppid(self));
+	EXPECT_TRUE(row_has(self, &area, nr, 20, false));
+	for (i = 0; i < nr - 1; i++)
+		EXPECT_TRUE(row_has(self, &area, nr, i, true));
+	EXPECT_TRUE(row_has(self, &area, nr, nr, false));
+	EXPECT_TRUE(row_has(self, &area, nr, nr, true));
+	EXPECT_TRUE(row_has(self, &area, nr, nr + 1, true));
+
+	/* What is taken back is gone, and a function of more rows has those that are asked for. */
+	remove_table(area.table);
+	EXPECT_TRUE(row_has(self, &area, nr, 5, false));
+	ASSERT_EQ(0, rows_add(&area, ++nr));
+	EXPECT_TRUE(row_has(self, &area, nr, 5, false));
+	EXPECT_TRUE(row_has(self, &area, nr, 6, false));
+	EXPECT_TRUE(row_has(self, &area, nr, 6, true));
+	remove_table(area.table);
+	munmap(area.mem, AREA_SIZE);
+}
+
 /* What a program calls a restorer is looked at, and if it is none, it has its rule. */
 TEST_F(in_place, caller_that_is_no_restorer_has_its_rule)
 {
