@@ -131,6 +131,29 @@ base_versions() {
 }
 upstream_of() { local v=${1%%-*}; echo "${v#*:}"; }
 
+# package_time - the time of the last commit that changed what packages are built from;
+# edits that are in no commit count as later
+package_time() {
+	local when
+	when=$(TZ=UTC0 git -C "$top" log -1 --format=%cd --date=format-local:%Y%m%d.%H%M -- \
+		arch configs include kernel lib packaging patches samples tools 2> /dev/null) || true
+	[[ -n $when ]] || die "no commit in $top to take a version from"
+	[[ -z $(git -C "$top" status --porcelain) ]] || when+=+edited
+	echo "$when"
+}
+
+# package_version BASE TIME, package_release BASE TIME FLAVOUR - 6.12.117-2 of Debian becomes
+# 6.12.117.2+unwindTIME-1 and 6.12.117.2-unwind.TIME-FLAVOUR. With a dash or a plus before the
+# revision, they would count as older than those of earlier commits, which had none. A
+# tilde (6.12.117-1~deb12u1) becomes a dash in the release, which menus, linux-version and
+# systemd sort before the dash of 6.12.117.1-unwind: "deb" and "bpo" before "unwind".
+package_version() { local base=${1#*:}; echo "${base//[-+]/.}+unwind$2-1"; }
+package_release() {
+	local base=${1#*:}
+	base=${base//[-+]/.}
+	echo "${base//\~/-}-unwind.${2/+/.}-$3"
+}
+
 # git without the user's configuration, and with the same dates every time
 tgit() {
 	GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null \
