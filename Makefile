@@ -12,7 +12,7 @@ DATA ?=
 FLAME ?=
 CONFIG ?= generic
 
-.PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test soak hostile \
+.PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test repo soak hostile \
 	first-run fuzz fuzz-walks unmodified assembly assembly-steps event-tools switches recipes series prove check bench figures picture \
 	clean distclean root
 
@@ -26,6 +26,8 @@ help:
 	@echo '                      build Debian packages of the kernel, perf and the tools, with the'
 	@echo '                      configuration generic (the default), cloud, host or a file'
 	@echo 'make deb-test         install, use, update and remove the packages on a Debian 13 in QEMU'
+	@echo 'make repo [REPO=dir] [URL=where] [KEY=key]'
+	@echo '                      add the packages of make deb to a signed apt repository'
 	@echo 'make test [T=name]    run all suites, or one'
 	@echo 'make soak [MIN=10]    run loads and tracers of all kinds together, MIN minutes on two kernels'
 	@echo 'make hostile [MIN=30] have one user attack the service in all ways at once, beside others'
@@ -91,6 +93,9 @@ deb: tree
 
 deb-test: root
 	@harness/deb-test
+
+repo: root
+	@harness/repo
 
 soak: tree
 	@harness/build feature debug perf unwindprof unwind-tables

@@ -154,6 +154,20 @@ package_release() {
 	echo "${base//\~/-}-unwind.${2/+/.}-$3"
 }
 
+# tools_source DIR VERSION RELEASE FLAVOUR CHANGE - packaging/debian with these in it, and a
+# changelog. DEBFULLNAME and DEBEMAIL name the maintainer.
+tools_source() {
+	cp -r "$top/packaging/debian" "$1/debian"
+	sed -i "s|@MAINTAINER@|$DEBFULLNAME <$DEBEMAIL>|; s|@RELEASE@|$3|; s|@FLAVOUR@|$4|g" "$1/debian/control"
+	cat > "$1/debian/changelog" <<-EOF
+		unwind-lts ($2) trixie; urgency=medium
+
+		  * $5
+
+		 -- $DEBFULLNAME <$DEBEMAIL>  $(LC_ALL=C date -R)
+	EOF
+}
+
 # git without the user's configuration, and with the same dates every time
 tgit() {
 	GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null \
