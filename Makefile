@@ -12,7 +12,7 @@ DATA ?=
 FLAME ?=
 CONFIG ?= generic
 
-.PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test repo soak hostile \
+.PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test repo update soak hostile \
 	first-run fuzz fuzz-walks unmodified assembly assembly-steps event-tools switches recipes series prove check bench figures picture \
 	clean distclean root
 
@@ -28,6 +28,8 @@ help:
 	@echo 'make deb-test         install, use, update and remove the packages on a Debian 13 in QEMU'
 	@echo 'make repo [REPO=dir] [URL=where] [KEY=key]'
 	@echo '                      add the packages of make deb to a signed apt repository'
+	@echo 'make update [CONFIG=cloud] [REPO=dir] [URL=where] [KEY=key] [MAILTO=address]'
+	@echo '                      publish packages of a newer source that apt offers, if it is newer'
 	@echo 'make test [T=name]    run all suites, or one'
 	@echo 'make soak [MIN=10]    run loads and tracers of all kinds together, MIN minutes on two kernels'
 	@echo 'make hostile [MIN=30] have one user attack the service in all ways at once, beside others'
@@ -96,6 +98,9 @@ deb-test: root
 
 repo: root
 	@harness/repo
+
+update: root
+	@harness/update '$(CONFIG)'
 
 soak: tree
 	@harness/build feature debug perf unwindprof unwind-tables

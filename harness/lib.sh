@@ -110,7 +110,7 @@ host_mirror() {
 			$4 !~ /-/ && !seen++ { print $5 }'
 }
 
-apt_update() { apt-get update -q -o Acquire::Retries=3; }
+apt_update() { apt-get update -q -o Acquire::Retries=3 "$@"; }
 
 # use_mirror - set mirror and keyring, for who downloads from Debian
 use_mirror() {
@@ -152,6 +152,15 @@ package_release() {
 	local base=${1#*:}
 	base=${base//[-+]/.}
 	echo "${base//\~/-}-unwind.${2/+/.}-$3"
+}
+
+# flavour_of CONFIG - how the releases of a configuration end
+flavour_of() {
+	case $1 in
+	generic) echo amd64 ;;
+	feature) echo feature ;;
+	*) echo "$(basename "${1%.config}" | tr -c 'a-z0-9.\n' -)-amd64" ;;
+	esac
 }
 
 # tools_source DIR VERSION RELEASE FLAVOUR CHANGE - packaging/debian with these in it, and a

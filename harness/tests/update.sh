@@ -1,0 +1,126 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# update with a made-up apt, build and repository, and the base and series of series.sh.
+# Sourced by run, which sets these:
+: "${tmp:?}" "${harness:?}" "${repo:?}"
+
+rm -rf "$repo" "$UNWIND_TREE" "$UNWIND_TREE.state"
+cp -r "$tmp/saved" "$repo"
+base_package 6.12.900-1 0
+base_package 6.12.900-2 3
+base_package 6.12.902-1 0
+base_package 6.12.903-1 0
+mkdir "$tmp/update"
+export UPDATE=$tmp/update REPO=$tmp/update/repo
+mkdir -p "$REPO" "$UPDATE/bin"
+
+fake() { # FILE - a program, from the standard input
+	{ echo '#!/bin/bash'; cat; } > "$1"
+	chmod +x "$1"
+}
+fake "$UPDATE/bin/apt-get" << 'END'
+case $1 in
+indextargets) cat "$UPDATE/archives" ;;
+update) [[ ! -e $UPDATE/offline || $* != *Error-Mode=any* ]] || { echo 'no answer'; exit 1; } ;;
+esac
+END
+# shellcheck disable=SC2016 # expands in the made-up program
+fake "$UPDATE/bin/apt-cache" <<< 'while read -r v; do echo "x | $v | y"; done < "$UPDATE/offered"'
+# shellcheck disable=SC2016
+fake "$UPDATE/bin/sendmail" <<< 'cat > "$UPDATE/mail"'
+# Each says that it was called, and fails if it is told to.
+for name in deb deb-test repo; do
+	fake "$repo/harness/$name" <<- 'END'
+		name=${0##*/}
+		echo "$name $*" >> "$UPDATE/called"
+		[[ ! -e $UPDATE/fails-$name ]] || { echo "$name: error: it is broken, log: $UPDATE/log-of-it"; exit 1; }
+		[[ $name != repo ]] || touch "$REPO/linux-image-unwind-cloud-amd64_$(cat "$UPDATE/version")_amd64.deb"
+	END
+done
+echo 'the compiler has said why' > "$UPDATE/log-of-it"
+printf '%s\n' 'Packages Debian bookworm' 'Packages Debian bookworm-security' > "$UPDATE/archives"
+
+commit() { git -C "$repo" add -A && git -C "$repo" -c user.name=a -c user.email=a@example.org commit -qm x --allow-empty; }
+update() { # VERSION OF THE PACKAGES TO EXPECT, OFFERED...
+	echo "$1" > "$UPDATE/version"
+	printf '%s\n' "${@:2}" > "$UPDATE/offered"
+	: > "$UPDATE/called"
+	rm -f "$UPDATE/mail"
+	PATH=$UPDATE/bin:$PATH env -u UNWIND_BASE MAILTO="$mailto" "$repo/harness/update" cloud
+}
+mailto=a@example.org
+calls() { xargs < "$UPDATE/called"; }
+published() { (cd "$REPO" && find . -name '*.deb' | sort -V | sed 's/.*cloud-amd64_//; s/+.*//' | xargs); }
+commit
+when=$(cd "$repo" && UNWIND_BUILD=$tmp/build bash -euc '. harness/lib.sh; package_time')
+
+pass update-publishes-what-apt-offers update "6.12.900.1+unwind$when" 6.12.900-1
+pass update-builds-boots-and-publishes test "$(calls)" = 'deb cloud deb-test boot repo'
+pass update-without-news update x 6.12.900-1
+pass update-without-news-builds-nothing test -z "$(calls)"
+pass update-to-a-revision-of-the-same-version update "6.12.900.2+unwind$when" 6.12.900-2 6.12.900-1
+pass update-has-the-source-of-that-revision test "$(cat "$UNWIND_TREE.state/base")" = 6.12.900-2
+pass update-where-apt-offers-an-older-one update x 6.12.900-1
+pass update-takes-no-older-one test -z "$(calls)"
+
+# What stops it
+stopped() { # NAME TEXT CALLS COMMAND...
+	refuse "$1" "$2" "${@:4}"
+	pass "$1-and-says-so-by-mail" grep -q "^Subject: unwind-lts on .*: $2" "$UPDATE/mail"
+	pass "$1-and-goes-no-further" test "$(calls)" = "$3"
+	pass "$1-and-leaves-what-is-published" test "$(published)" = '6.12.900.1 6.12.900.2'
+}
+: > "$UPDATE/offline"
+stopped update-without-an-answer-of-apt 'linux-source-6.12: reading the package lists failed' '' update x 6.12.902-1
+rm "$UPDATE/offline"
+sed -i '/security/d' "$UPDATE/archives"
+stopped update-without-the-security-archive "linux-source-6.12: Debian's security archive is not" '' update x 6.12.902-1
+echo 'Packages Debian bookworm-security' >> "$UPDATE/archives"
+for name in deb deb-test repo; do
+	: > "$UPDATE/fails-$name"
+	case $name in
+	deb) text='building' calls='deb cloud' ;;
+	deb-test) text='booting' calls='deb cloud deb-test boot' ;;
+	repo) text='publishing' calls='deb cloud deb-test boot repo' ;;
+	esac
+	stopped "update-whose-$name-fails" "linux-source-6.12 6.12.902-1: $text the packages failed" "$calls" update x 6.12.902-1
+	pass "update-whose-$name-fails-sends-the-log" grep -q 'the compiler has said why' "$UPDATE/mail"
+	rm "$UPDATE/fails-$name"
+done
+echo edit >> "$repo/patches/cover.md"
+stopped update-of-edits "linux-source-6.12 6.12.902-1: $repo has edits that no commit has" '' update x 6.12.902-1
+git -C "$repo" clean -qfd
+sed -i 's/^ 17$/ seventeen/' "$repo/patches/0001-"*
+commit
+stopped update-to-which-a-patch-does-not-apply \
+	'linux-source-6.12 6.12.902-1: 0001-kernel-one-spell-out-twenty.patch does not apply' '' update x 6.12.902-1
+pass update-where-a-patch-does-not-apply-names-the-file grep -q 'kernel/one' "$UPDATE/mail"
+sed -i 's/^ seventeen$/ 17/' "$repo/patches/0001-"*
+commit
+when=$(cd "$repo" && UNWIND_BUILD=$tmp/build bash -euc '. harness/lib.sh; package_time')
+mailto=
+pass update-goes-on-when-the-patch-is-mended update "6.12.902.1+unwind$when" 6.12.902-1
+pass update-without-an-address-sends-nothing test ! -e "$UPDATE/mail"
+pass update-has-published-that test "$(published)" = '6.12.900.1 6.12.900.2 6.12.902.1'
+sed -i '$a# changed' "$repo/patches/series"
+GIT_COMMITTER_DATE="@$(($(date +%s) + 120))" commit
+pass update-where-only-the-series-has-changed update "6.12.902.1+unwind$when.1" 6.12.902-1
+pass update-builds-it-then test "$(calls)" = 'deb cloud deb-test boot repo'
+echo x >> "$UNWIND_TREE/kernel/two"
+refuse update-of-an-edited-tree 'has edits that were not written back' update x 6.12.903-1
+pass update-of-an-edited-tree-builds-nothing test -z "$(calls)"
+(
+	exec 7> "$UNWIND_BUILD/update.lock"
+	flock 7
+	! update x 6.12.902-1 > "$tmp/out" 2>&1 7>&-
+) && rc=0 || rc=1
+grep -q 'another update runs' "$tmp/out" || rc=1
+result "$rc" update-beside-another-one-is-refused
+unset REPO UPDATE
+
+# The service as systemd calls it
+line=$(sed -n 's/^ExecStart=//p' "$harness/../packaging/unwind-update.service")
+CLONE=$harness/.. CONFIG=host bash -c "$line -n" > "$tmp/out" 2>&1 && rc=0 || rc=1
+grep -qx "harness/update 'host'" "$tmp/out" || rc=1
+result "$rc" update-is-what-the-service-calls
