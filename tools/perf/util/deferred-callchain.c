@@ -970,7 +970,7 @@ int deferred_stats__warning(const struct deferred_stats *stats, bool all_cpus,
 	if (missing && missing * 100 >= stats->nr_samples * WARN_PERCENT) {
 		len = scnprintf(buf, size,
 				"%u %% of samples have no user stack (%llu of %llu): %s\n",
-				(unsigned int)(100.0 * missing / stats->nr_samples),
+				(unsigned int)(100.0 * missing / stats->nr_samples + 0.5),
 				(unsigned long long)missing,
 				(unsigned long long)stats->nr_samples, reason);
 	}

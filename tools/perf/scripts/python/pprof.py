@@ -9,6 +9,7 @@
 #     perf record -a -g -F 99 sleep 60
 #     perf script report pprof
 #     perf script report pprof -i perf.data -o perf.pb.gz
+#     perf script report pprof --event page-faults --lines
 #
 # Combined:
 #
@@ -19,9 +20,16 @@
 import argparse
 import gzip
 import os
+import re
 import struct
 import sys
 import time
+
+# Where perf's own modules are, beside this script
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])),
+                             "Perf-Trace-Util/lib/Perf/Trace"))
+
+import EventChoice # pylint: disable=wrong-import-position
 
 # Fields of the message Profile
 SAMPLE_TYPE = 1
@@ -36,12 +44,13 @@ PERIOD_TYPE = 11
 PERIOD = 12
 DEFAULT_SAMPLE_TYPE = 14
 
-# The beginning of struct perf_event_attr: type, size, config, period or frequency,
-# sample_type, read_format, and flags, which are bit fields
-ATTR = struct.Struct("=IIQQQQQ")
+# The beginning of struct perf_event_attr: type, size and config
+ATTR = struct.Struct("=IIQ")
 TYPE_SOFTWARE = 1
 CLOCKS = (0, 1)
-FLAG_FREQ = 1 << (10 if sys.byteorder == "little" else 53)
+
+# No program, but code that was made while one ran
+GENERATED = re.compile(r"//anon|/tmp/perf-\d+\.map$")
 
 
 def varint(value):
@@ -71,14 +80,16 @@ def integers(field, values):
 
 class Profile:
     """
-    A profile. Entries of its tables are written when they are first used; samples,
-    which are counted, at the end.
+    A profile. Most entries of its tables are written when they are first used; samples,
+    which are counted, and mappings, of which the first one is the program, at the end.
     """
 
-    def __init__(self):
+    def __init__(self, with_lines):
         self.data = bytearray()
+        self.with_lines = with_lines
         self.strings = {}
-        self.entries = {MAPPING: {}, LOCATION: {}, FUNCTION: {}}
+        self.entries = {LOCATION: {}, FUNCTION: {}}
+        self.mappings = {}
         self.frames = {}
         self.samples = {}
         self.string("")
@@ -98,45 +109,72 @@ class Profile:
             self.data += delimited(table, integer(1, entries[fields]) + fields)
         return entries[fields]
 
-    def location(self, address, name, dso, mapping):
-        """The number of a location"""
-        key = (address, name, dso, mapping)
+    def mapping(self, dso, mapping):
+        """The number of a mapping, or 0 for none"""
+        if not mapping[1]:
+            return 0
+        return self.mappings.setdefault((dso, mapping), len(self.mappings) + 1)
+
+    def location(self, address, lines, dso, mapping):
+        """The number of a location: @lines has (function, file, line), inlined ones first"""
+        key = (address, lines, dso, mapping)
         if key not in self.frames:
-            start, end, offset, build_id = mapping
-            number = 0
-            if end:
-                # The last field: functions have been looked up.
-                number = self.entry(MAPPING, integer(2, start) + integer(3, end) +
-                                    integer(4, offset) + integer(5, self.string(dso)) +
-                                    integer(6, self.string(build_id)) + integer(7, 1))
-            function = self.entry(FUNCTION, integer(2, self.string(name)))
-            self.frames[key] = self.entry(LOCATION, integer(2, number) + integer(3, address) +
-                                          delimited(4, integer(1, function)))
+            fields = integer(2, self.mapping(dso, mapping)) + integer(3, address)
+            for name, file, line in lines:
+                function = self.entry(FUNCTION, integer(2, self.string(name)) +
+                                      integer(4, self.string(file)))
+                fields += delimited(4, integer(1, function) + integer(2, line))
+            self.frames[key] = self.entry(LOCATION, fields)
         return self.frames[key]
 
-    def add(self, locations, labels, nanoseconds):
-        """Count a sample"""
-        values = self.samples.setdefault((tuple(locations), tuple(labels)), [0, 0])
+    def add(self, locations, labels, event, period):
+        """Count a sample of an event"""
+        counts = self.samples.setdefault((tuple(locations), tuple(labels)), {})
+        values = counts.setdefault(event, [0, 0])
         values[0] += 1
-        values[1] += nanoseconds
+        values[1] += period
+
+    def write_mappings(self, program):
+        """Readers take the first mapping for that of the program, a file name."""
+        for (dso, mapping), number in sorted(self.mappings.items(),
+                                             key=lambda item: item[0][0] != program):
+            start, end, offset, build_id = mapping
+            # The last fields: functions, files, lines, inlined functions were looked up.
+            self.data += delimited(MAPPING, integer(1, number) + integer(2, start) +
+                                   integer(3, end) + integer(4, offset) +
+                                   integer(5, self.string(dso)) +
+                                   integer(6, self.string(build_id)) + integer(7, 1) +
+                                   integer(8, self.with_lines) + integer(9, self.with_lines) +
+                                   integer(10, self.with_lines))
 
     def value_type(self, field, name, unit):
         """A field that says what values are"""
         return delimited(field, integer(1, self.string(name)) + integer(2, self.string(unit)))
 
-    def finish(self, period, end, duration):
-        """The whole profile; times are nanoseconds"""
-        self.data += self.value_type(SAMPLE_TYPE, "samples", "count")
-        self.data += self.value_type(SAMPLE_TYPE, "time", "nanoseconds")
-        if period:
-            self.data += self.value_type(PERIOD_TYPE, "cpu", "nanoseconds")
-            self.data += integer(PERIOD, period)
-        else:
-            # Readers show the last type, unless told otherwise. It is 0 here.
-            self.data += integer(DEFAULT_SAMPLE_TYPE, self.string("samples"))
+    def finish(self, events, program, end, duration):
+        """
+        The whole profile, with two values for each of the @events: samples, and what they
+        stand for. Times are nanoseconds.
+        """
+        shown = None
+        for event, (unit, period) in events.items():
+            prefix = event + "_" if len(events) > 1 else ""
+            is_time = unit == "nanoseconds"
+            name = prefix + "time" if is_time else event
+            self.data += self.value_type(SAMPLE_TYPE, prefix + "samples", "count")
+            self.data += self.value_type(SAMPLE_TYPE, name, unit)
+            # What readers show, unless told otherwise: the time, if any event has one
+            if not shown or (is_time and shown[2] != unit):
+                shown = (name, "cpu" if is_time else event, unit, period)
+        if shown:
+            self.data += integer(DEFAULT_SAMPLE_TYPE, self.string(shown[0]))
+            self.data += self.value_type(PERIOD_TYPE, shown[1], shown[2])
+            self.data += integer(PERIOD, shown[3])
         self.data += integer(TIME_NANOS, end - duration)
         self.data += integer(DURATION_NANOS, duration)
-        for (locations, labels), values in self.samples.items():
+        self.write_mappings(program)
+        for (locations, labels), counts in self.samples.items():
+            values = [value for event in events for value in counts.get(event, (0, 0))]
             fields = integers(1, locations) + integers(2, values)
             for key, value in labels:
                 fields += delimited(3, integer(1, self.string(key)) +
@@ -150,8 +188,11 @@ class PprofCLI:
 
     def __init__(self, args):
         self.args = args
-        self.profile = Profile()
-        self.period = 0
+        self.profile = Profile(args.lines)
+        self.events = EventChoice.EventChoice(args.event, dict)
+        self.programs = {}
+        self.types = {}
+        self.samples = {}
         self.first = None
         self.last = 0
 
@@ -164,54 +205,83 @@ class PprofCLI:
             return "[{}]".format(os.path.basename(dso).strip("[]"))
         return "[unknown]"
 
-    def get_location(self, address, symbol, where):
+    def get_line(self, symbol, srcline, dso):
+        """The function, file and line of an entry"""
+        file, _, line = (srcline or "").rpartition(":")
+        if not self.args.lines or not line.isdigit():
+            file, line = "", 0
+        return (self.get_name(symbol, dso), file, int(line))
+
+    def get_location(self, address, lines, where, pid):
         """The number of a location in @where, which has the file and its mapping"""
         dso = where.get("dso")
         mapping = (where.get("dso_map_start", 0), where.get("dso_map_end", 0),
                    where.get("dso_map_pgoff", 0), where.get("dso_bid", ""))
-        return self.profile.location(address, self.get_name(symbol, dso), dso, mapping)
+        # A program is below its libraries.
+        if dso and dso[0] == "/" and not GENERATED.match(dso) and address < 1 << 63:
+            self.programs[pid] = min((mapping[0], dso), self.programs.get(pid, (1 << 64, "")))
+        return self.profile.location(address, tuple(lines), dso, mapping)
 
     def get_locations(self, event):
         """The numbers of the locations of a stack, innermost first"""
+        pid = event["sample"]["pid"]
         if not event["callchain"]:
-            return [self.get_location(event["sample"]["ip"], event.get("symbol"), event)]
+            line = self.get_line(event.get("symbol"), None, event.get("dso"))
+            return [self.get_location(event["sample"]["ip"], [line], event, pid)]
         locations = []
+        lines = []
         inner = None
         for entry in event["callchain"]:
+            lines.append(self.get_line(entry.get("sym", {}).get("name"),
+                                       entry.get("sym_srcline"), entry.get("dso")))
+            # The function that it was inlined in follows, at the same address.
+            if entry.get("inlined"):
+                continue
             address = ip = entry["ip"]
             # A caller's address is where its call returns to; pprof wants one within
             # the call. Not so where the kernel or a mark, which has none, comes before.
             if ip and inner and (ip ^ inner) < 1 << 63:
                 address -= 1
-            locations.append(self.get_location(address, entry.get("sym", {}).get("name"), entry))
+            locations.append(self.get_location(address, lines, entry, pid))
+            lines = []
             inner = ip
         return locations
 
-    def get_nanoseconds(self, event):
-        """
-        The time that a sample stands for: the period of a clock, or what the frequency
-        tells. It is not known for events of which each, or each nth one, is recorded.
-        """
-        kind, _, config, rate, _, _, flags = ATTR.unpack_from(event["attr"])
+    @staticmethod
+    def get_unit(event):
+        """What the periods of an event are"""
+        kind, _, config = ATTR.unpack_from(event["attr"])
         if kind == TYPE_SOFTWARE and config in CLOCKS:
-            return event["sample"]["period"]
-        return 1000000000 // rate if flags & FLAG_FREQ else 0
+            return "nanoseconds"
+        return "count"
 
     def process_event(self, event):
         """A sample"""
         sample = event["sample"]
+        if self.events.get(event) is None:
+            return
         labels = [("comm", event["comm"]), ("pid", str(sample["pid"]))]
         if "cgroup" in sample:
             labels.append(("cgroup", sample["cgroup"]))
-        nanoseconds = self.get_nanoseconds(event)
-        self.profile.add(self.get_locations(event), labels, nanoseconds)
-        self.period = self.period or nanoseconds
+        name = event["ev_name"]
+        if name not in self.types:
+            self.types[name] = (self.get_unit(event), sample["period"])
+        self.profile.add(self.get_locations(event), labels, name, sample["period"])
+        self.samples[sample["pid"]] = self.samples.get(sample["pid"], 0) + 1
         if self.first is None:
             self.first = sample["time"]
         self.last = max(self.last, sample["time"])
 
+    def get_program(self):
+        """The file name of the program that has most of the samples"""
+        counts = {}
+        for pid, (_, dso) in self.programs.items():
+            counts[dso] = counts.get(dso, 0) + self.samples[pid]
+        return max(counts, key=counts.get, default=None)
+
     def trace_end(self):
         """After the last sample"""
+        self.events.check()
         # Samples have the time of a clock that began with the computer. A recording
         # ended when its file was last written.
         try:
@@ -219,7 +289,8 @@ class PprofCLI:
         except OSError:
             end = time.time_ns()
         duration = self.last - self.first if self.first is not None else 0
-        data = self.profile.finish(self.period, end, duration)
+        types = {name: self.types[name] for name in self.events.sorted()}
+        data = self.profile.finish(types, self.get_program(), end, duration)
         print("dumping data to {}".format(self.args.output))
         try:
             with gzip.open(self.args.output, "wb") as out:
@@ -233,6 +304,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Write a profile in pprof's format.")
     parser.add_argument("-o", "--output", default="perf.pb.gz",
                         help="output file name (default: %(default)s)")
+    parser.add_argument("--event", help=EventChoice.HELP)
+    parser.add_argument("--lines", action="store_true",
+                        help="with source lines, which takes longer")
     parser.add_argument("-i", "--input", default="perf.data",
                         help=argparse.SUPPRESS)
 

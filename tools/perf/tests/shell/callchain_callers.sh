@@ -87,7 +87,7 @@ static inline __attribute__((always_inline)) int inlined(int x)
 	asm volatile(".globl in_inlined\nin_inlined: nop");
 	return y + 1;
 }
-int outer(int x)
+__attribute__((noinline)) int outer(int x)
 {
 	return 2 *
 	       inlined(x);
@@ -97,9 +97,16 @@ int main(int argc, char **argv)
 	return outer(argc);
 }
 EOF
-gcc -O2 -g -static -no-pie -o prog code.S main.c
-nm prog > symbols
-readelf -lW prog > segments
+# build COMMAND... - the program, with main.c compiled by this; another directory's objects,
+# which ccache may have kept, would name it
+export CCACHE_DISABLE=1
+build() {
+  "$@" -O2 -c -o main.o main.c
+  gcc -g -static -no-pie -o prog code.S main.o
+  nm prog > symbols
+  readelf -lW prog > segments
+}
+build gcc -g
 
 # record ADDRESS... - one sample with these, each SYMBOL or SYMBOL+NUMBER
 record() {
@@ -143,7 +150,7 @@ check() {
 
 shown() { # OPTION... - the lines of the only sample, without addresses
   perf script -i data -F ip,sym,symoff "$@" 2> /dev/null |
-    awk 'NF { $1 = ""; sub(/^ /, ""); print }'
+    /usr/bin/awk 'NF { $1 = ""; sub(/^ /, ""); print }'
 }
 
 functions='leaf|calls_exit|next_function|handler|restorer|interrupted|no_restorer'
@@ -164,9 +171,108 @@ check "inlined functions" "$(shown | sed 's/+0x[0-9a-f]*//')" \
   "$(printf '%s\n' leaf 'inlined (inlined)' outer main)"
 check "no inlined functions" "$(shown --no-inline | sed 's/+0x[0-9a-f]*//')" \
   "$(printf '%s\n' leaf outer main)"
+record leaf in_inlined main+1
 lines=$(perf script -i data -F ip,sym,srcline --no-inline 2> /dev/null | grep -oE 'main.c:[0-9]+')
 check "line of a call" "${lines%%[[:space:]]*}" \
   "main.c:$(grep -n 'y = leaf' main.c | cut -d : -f 1)"
+
+# Debug information that addr2line of binutils does not read to the end. LLVM's is taken
+# where there is one, else libdw. It is said once if a file is not here.
+mkdir bin
+ln -s "$(command -v addr2line)" "$(command -v perf)" bin
+for cc in 'gcc -g -gsplit-dwarf' 'clang -g -gsplit-dwarf' 'clang -g1'
+do
+  command -v "${cc%% *}" > /dev/null || continue
+  rm -f ./*.dwo
+  # shellcheck disable=SC2086 # several arguments
+  build ${cc} 2> log
+  record leaf in_inlined main+1
+  for path in bin "${PATH}"
+  do
+    check "inlined functions, ${cc}, ${path}" \
+      "$(PATH=${path}; shown | /usr/bin/sed 's/+0x[0-9a-f]*//')" \
+      "$(printf '%s\n' leaf 'inlined (inlined)' outer main)"
+  done
+  [ -e main.dwo ] || continue
+  rm main.dwo
+  record leaf in_inlined main+1 outer+1
+  PATH=bin perf script -i data -F ip,sym > out 2> log
+  check "no .dwo, ${cc}" "$(grep -c "No inlined functions of .*/prog: .*main.dwo" log)" 1
+done
+build gcc -g
+
+# addr2line that takes too long for the first two addresses of a file is not asked again.
+mkdir slow
+cat > slow/addr2line << EOF
+#!/bin/sh
+echo started >> "${tmpdir}/starts"
+read -r line
+printf '0x0000000000000000\n??\n??:0\n'
+exec sleep 1000
+EOF
+chmod +x slow/addr2line
+cp slow/addr2line slow/llvm-addr2line
+record leaf in_inlined outer+1 main+1 calls_exit+5 handler+5
+PATH="${tmpdir}/slow:${PATH}" perf script -i data -F ip,sym > out 2> log
+check "slow addr2line, functions" "$(awk 'NF { print $2 }' out)" \
+  "$(printf '%s\n' leaf outer{,} main calls_exit handler)"
+check "slow addr2line, starts" "$(wc -l < starts)" 2
+check "slow addr2line, said" "$(grep -c "takes longer than .* of ${tmpdir}/prog" log)" 1
+
+# Build IDs of callers, whose files are needed where the data is looked at
+PYTHONDONTWRITEBYTECODE=1 python3 - "${libdir}" << 'EOF'
+import sys
+sys.path.insert(0, sys.argv[1])
+from deferred_callchain_data import *
+data = Data()
+pid = 5000000
+data.comm(pid, 'prog')
+def mapping(start, path, byte):
+    data.event(10, MISC_USER | 1 << 14,
+               data.pack('IIQQQ', pid, pid, start, 0x1000, 0) + data.pack('BBH', 20, 0, 0) +
+               bytes([byte] * 20) + data.pack('II', 5, 2) + path.ljust(24, b'\0') +
+               data.trailer(pid, 2, 0))
+mapping(U1 & ~0xfff, b'/nowhere/innermost', 1)
+mapping(V1 & ~0xfff, b'/nowhere/caller', 2)
+mapping(0x601000, b'/nowhere/kernels-caller', 3)
+mapping(0x701000, b'/nowhere/unused', 4)
+data.sample(pid, 100, [CONTEXT_USER, U1, V1], misc=MISC_USER, ip=U1)
+data.sample(pid, 110, [CONTEXT_KERNEL, K1, CONTEXT_USER, 0x601100])
+data.write('ids.data')
+EOF
+ids() { perf buildid-list --with-hits -i "$1" 2> /dev/null | sed -n 's,^.*/nowhere/,,p' | sort; }
+check "build IDs of callers" "$(ids ids.data)" "$(printf '%s\n' caller innermost kernels-caller)"
+
+# What archives them is found where perf is started by a link.
+ln -s "$(command -v perf)" linked-perf
+check "perf archive by a link" \
+  "$(PATH=/usr/bin:/bin ./linked-perf archive none.data 2>&1 | grep -c 'no build-ids found')" 1
+
+if perf check feature -q rust_v0_demangle 2> /dev/null
+then
+  # Names of Rust: v0::shapes::spin, and one that would be longer than memory is: each pair
+  # in it refers back to the one before, twice. addr2line must not see that.
+  python3 > rust.S << 'EOF'
+def back(at):
+    digits = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'
+    high = digits[(at - 1) // 62] if at > 62 else ''
+    return 'B' + high + digits[(at - 1) % 62] + '_'
+name, at = 'IC1aTmmE', 4
+for _ in range(60):
+    at, name = len(name), name + 'T' + 2 * back(at) + 'E'
+for symbol in ('_RNvNtCs1234_2v06shapes4spin', '_R' + name + 'E'):
+    print('.globl', symbol, '\n.type', symbol + ', @function\n' + symbol + ': call leaf\nnop')
+    print('.size', symbol + ', . -', symbol)
+EOF
+  gcc -nostdlib -static -no-pie -Wl,-e,leaf -o prog code.S rust.S
+  nm prog > symbols
+  readelf -lW prog > segments
+  long=$(grep -o '_RIC1a.*' symbols)
+  record leaf _RNvNtCs1234_2v06shapes4spin+5 "${long}+5"
+  check "names of Rust" "$(shown)" "$(printf '%s\n' leaf+0x0 v0::shapes::spin+0x5 "${long}+0x5")"
+else
+  echo "names of Rust [Skipped] no libiberty in perf"
+fi
 
 cleanup
 exit "${err}"

@@ -154,6 +154,52 @@ twenty 20 [000] 0.000000160: 501100 0 [no user stack]" "$(script -i "$(data miss
 	"$(stats "$(data one-cpu)")"
 }
 
+# Files of callers in records that come late: merged, and in what perf inject writes
+test_build_ids() {
+  local name
+  PYTHONDONTWRITEBYTECODE=1 "${PYTHON}" - "$(dirname "${generator}")" "${tmpdir}/ids.data" << 'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+from deferred_callchain_data import *
+data = Data(dummy=True)
+pid = 5000000
+data.comm(pid, 'prog')
+for start, path in ((U1, b'innermost'), (V1, b'caller'), (C1, b'cookie')):
+    data.event(10, MISC_USER | 1 << 14,
+               data.pack('IIQQQ', pid, pid, start & ~0xfff, 0x1000, 0) +
+               data.pack('BBH', 20, 0, 0) + bytes([path[0]] * 20) + data.pack('II', 5, 2) +
+               (b'/nowhere/' + path).ljust(24, b'\0') + data.trailer(pid, 2, 0))
+data.user_hit(pid, 100, C1, U1)
+data.record(pid, 110, C1, U1, V1)
+data.write(sys.argv[2])
+END
+  perf inject -i "${tmpdir}/ids.data" -o "${tmpdir}/ids-injected.data"
+  for name in ids ids-injected
+  do
+    check "build IDs of callers, ${name}" "caller innermost" \
+      "$(perf buildid-list --with-hits -i "${tmpdir}/${name}.data" 2> /dev/null |
+         sed -n 's,^.*/nowhere/,,p' | sort | xargs)"
+  done
+}
+
+# Each reason that is printed is in the manual page, where that is at hand
+test_reasons() {
+  local source reasons reason text
+  source="$(dirname "$0")/../../util/deferred-summary.c"
+  [ -e "${source}" ] || return 0
+  text=$(tr -s '[:space:]' ' ' < "$(dirname "$0")/../../Documentation/perf-record.txt")
+  reasons=$(sed -n '/^static const char \*reason_text/,/^}/s/.*return "\(.*\)";/\1/p
+    s/.*"\(before the first frame: [^"]*\)".*/\1/p; s/.*"\(in other files\)".*/\1/p' "${source}")
+  check "reasons, number" 13 "$(echo "${reasons}" | wc -l)"
+  while read -r reason
+  do
+    case ${text} in
+    *"${reason}"*) ;;
+    *) check "reasons, in perf-record.txt" "${reason}" "" ;;
+    esac
+  done <<< "${reasons}"
+}
+
 # The text of the warning, without what surrounds it
 warning() {
   perf script -i "$1" 2>&1 > /dev/null | sed '/^Warning:$/d; /^$/d'
@@ -169,6 +215,9 @@ test_warning() {
 Check IO/CPU overload!
 2 % of samples have no user stack (2 of 100): buffers overflowed, try a larger -m." \
 	"$(warning "$(data lost-2)" | sed "s/Processed [0-9]*/Processed 2/")"
+  check "warning, rounded" \
+"17 % of samples have no user stack (1 of 6): the data has no record of it." \
+	"$(warning "$(data lost-1-of-6)")"
   check "warning, other CPU" \
 "50 % of samples have no user stack (1 of 2): \
 their tasks left the kernel on CPUs that were not recorded, try without -C." \
@@ -635,6 +684,8 @@ test_newer
 test_pipe
 test_depth
 test_missing
+test_reasons
+test_build_ids
 test_warning
 test_mismatch
 test_order

@@ -50,6 +50,11 @@ data.comm(10, '</script><!--')
 data.sample(10, 100, [CONTEXT_KERNEL, K1, CONTEXT_USER, U1, U2])
 data.sample(10, 110, [CONTEXT_USER, U1, U2], misc=MISC_USER, ip=U1)
 data.write(sys.argv[2])
+# Another event, which was named later, but seen earlier
+data.attrs.append((SW_PAGE_FAULTS, data.attrs[0][1], [31]))
+data.event(RECORD_SAMPLE, MISC_USER, data.pack('QQIIQIIQ', 31, U1, 10, 10, 90, 0, 0, 2) +
+           data.pack('2Q', CONTEXT_USER, U1))
+data.write(sys.argv[2] + '.two')
 EOF
 echo '<script>[/** @flamegraph_json **/]; [/** @options_json **/]</script>' > "${tmpdir}/template"
 
@@ -67,6 +72,24 @@ print(line(json.load(open(sys.argv[1]))))' "$1"
 want='all/root: </script><!-- (10)/: [unknown]/: [unknown]/ 1: [unknown]/kernel 1'
 got=$(shown "${tmpdir}/json")
 [ "${got}" = "${want}" ] || failed "stacks: ${got}"
+
+# One event at a time: what the user has chosen, or else the first one, and this is said
+perf script report flamegraph -i "${tmpdir}/some.data.two" -f json -o "${tmpdir}/json" \
+  > "${log}" 2>&1 || failed "two events: exit status $?"
+got=$(shown "${tmpdir}/json")
+[ "${got}" = "${want}" ] || failed "two events: stacks ${got}"
+grep -q 'samples of task-clock[:HG]* only; .*: page-faults' "${log}" ||
+  failed "two events: the choice is not said"
+perf script report flamegraph -i "${tmpdir}/some.data.two" -f json -o "${tmpdir}/json" \
+  --event page-faults > "${log}" 2>&1 || failed "an event was chosen: exit status $?"
+got=$(shown "${tmpdir}/json")
+[ "${got}" = 'all/root: </script><!-- (10)/: [unknown]/ 1' ] ||
+  failed "an event was chosen: stacks ${got}"
+# Folded text, too
+perf script report stackcollapse -i "${tmpdir}/some.data.two" > "${tmpdir}/folded" 2> "${log}" ||
+  failed "two events: stackcollapse: exit status $?"
+[ "$(awk '{ n += $NF } END { print n }' "${tmpdir}/folded")" = 2 ] ||
+  failed "two events: stackcollapse adds them up"
 
 # A program that is not here any more: one row tells. No process has this number, in
 # whose namespaces perf would look for the file.

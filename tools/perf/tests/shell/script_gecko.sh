@@ -49,7 +49,24 @@ data.comm(10, 'ten')
 data.sample(10, 100, [CONTEXT_KERNEL, K1, CONTEXT_USER, U1, U2])
 data.sample(10, 110, [CONTEXT_USER, U1, U2], misc=MISC_USER, ip=U1)
 data.write(sys.argv[2])
+# Another event, which was named later, but seen earlier
+data.attrs.append((SW_PAGE_FAULTS, data.attrs[0][1], [31]))
+data.event(RECORD_SAMPLE, MISC_USER, data.pack('QQIIQIIQ', 31, U1, 10, 10, 90, 0, 0, 2) +
+           data.pack('2Q', CONTEXT_USER, U1))
+data.write(sys.argv[2] + '.two')
 EOF
+
+stacks() { # the name of the thread, and the depths of its stacks
+  python3 -c '
+import json, sys
+for thread in json.load(open(sys.argv[1]))["threads"]:
+    for stack, _, _ in thread["samples"]["data"]:
+        depth = 0
+        while stack is not None:
+            depth += 1
+            stack = thread["stackTable"]["data"][stack][0]
+        print(thread["name"], depth)' "${tmpdir}/json" 2>> "${log}"
+}
 
 # There is no perf.data where it runs: all comes from the file that is named.
 for args in "-i ${tmpdir}/some.data" "-i${tmpdir}/some.data" "--input=${tmpdir}/some.data" \
@@ -59,16 +76,24 @@ do
   # shellcheck disable=SC2086 # several arguments
   perf script report gecko ${args} --save-only="${tmpdir}/json" > "${log}" 2>&1 ||
     failed "${args}: exit status $?"
-  got=$(python3 -c '
-import json, sys
-for thread in json.load(open(sys.argv[1]))["threads"]:
-    for stack, _, _ in thread["samples"]["data"]:
-        depth = 0
-        while stack is not None:
-            depth += 1
-            stack = thread["stackTable"]["data"][stack][0]
-        print(thread["name"], depth)' "${tmpdir}/json" 2>> "${log}")
+  got=$(stacks)
   [ "${got}" = "$(printf 'ten 3\nten 2')" ] || failed "${args}: stacks ${got}"
+done
+
+# One event at a time: what the user has chosen, or else the first one, and this is said
+for event in '' page-faults
+do
+  perf script report gecko -i "${tmpdir}/some.data.two" ${event:+--event "${event}"} \
+    --save-only="${tmpdir}/json" > "${log}" 2>&1 || failed "two events: exit status $?"
+  got=$(stacks)
+  case ${event} in
+  '')
+    [ "${got}" = "$(printf 'ten 3\nten 2')" ] || failed "two events: stacks ${got}"
+    grep -q 'samples of task-clock[:HG]* only; .*: page-faults' "${log}" ||
+      failed "two events: the choice is not said" ;;
+  *)
+    [ "${got}" = 'ten 1' ] || failed "an event was chosen: stacks ${got}" ;;
+  esac
 done
 
 echo "perf script report gecko [Success]"

@@ -483,6 +483,7 @@ CASES = {
     'missing': missing,
     'lost-2': lambda: some_lost(100, 2, overflow=True),
     'few-lost': lambda: some_lost(300, 2),
+    'lost-1-of-6': lambda: some_lost(6, 1),
     'blocked': blocked,
     'late': late,
     'late-big': lambda: late(big=4500),

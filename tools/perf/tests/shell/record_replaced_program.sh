@@ -1,0 +1,120 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Names of a program that is replaced (exclusive)
+
+# An upgrade puts another file in the place of a program that is running. Its functions
+# are those of the file that ran, and have no names rather than those of the new one.
+
+set -e
+
+tmpdir=$(mktemp -d /tmp/__perf_test.replaced.XXXXX)
+err=0
+pid=
+
+cleanup() {
+  [ -z "${pid}" ] || kill "${pid}" 2> /dev/null || true
+  rm -rf "${tmpdir}"
+  trap - EXIT TERM INT
+}
+
+trap_cleanup() {
+  echo "Unexpected signal in ${FUNCNAME[1]}"
+  cleanup
+  exit 1
+}
+trap trap_cleanup EXIT TERM INT
+
+skip() {
+  echo "[Skip] $1"
+  cleanup
+  exit 2
+}
+
+cd "${tmpdir}"
+command -v gcc > /dev/null || skip "no gcc"
+
+# With an argument, it puts that file in its own place.
+cat > prog.c << 'EOF'
+#include <stdio.h>
+#include <unistd.h>
+#define NI __attribute__((noinline, noipa))
+volatile long x;
+NI void NAME(add)(long i)
+{
+	x += i * sizeof(NAME_TEXT);
+}
+NI void NAME(burn)(long n)
+{
+	for (long i = 0; i < n; i++)
+		NAME(add)(i);
+}
+int main(int argc, char **argv)
+{
+	alarm(300);
+	NAME(burn)(30000000);
+	if (argc > 1 && rename(argv[1], "prog"))
+		return 1;
+	do
+		NAME(burn)(30000000);
+	while (argc == 1);
+	return 0;
+}
+EOF
+build() { # NAME OUT
+  gcc -O1 -fno-omit-frame-pointer -fno-optimize-sibling-calls -Wl,--build-id \
+    "-DNAME(function)=$1_##function" "-DNAME_TEXT=\"a name $1 $1 $2\"" -o "$2" prog.c
+}
+record() {
+  perf --buildid-dir "${tmpdir}/cache" record -q -e cpu-clock:u -F 999 -g "$@" > log 2>&1
+}
+# The functions of the program, each once, and [unknown]
+functions() {
+  perf --buildid-dir "${tmpdir}/cache" script -i "$1" -F ip,sym,dso 2> log |
+    sed -n 's/^[[:space:]]*[0-9a-f]* \(.*\) (.*prog\( (deleted)\)\?)$/\1/p' | sort -u | xargs
+}
+check() {
+  if [ "$2" != "$3" ]
+  then
+    printf '%s [Failed] got:\n%s\nwanted:\n%s\n' "$1" "$2" "$3"
+    cat log
+    err=1
+  fi
+}
+
+build old prog
+build 'new' new
+record --buildid-mmap -o none.data true || skip "no event, or no build IDs in mmap events"
+
+record -o while.data ./prog new
+check "replaced while it is recorded" "$(functions while.data)" '[unknown]'
+check "replaced while it is recorded, said" \
+  "$(grep -c "${tmpdir}/prog was replaced since" log || true)" 1
+
+# What is recorded later was kept when recording began.
+rm prog
+build old prog
+./prog &
+pid=$!
+build 'new' new
+# It has been started when the file is another one.
+until [ "$(readlink "/proc/${pid}/exe")" = "${tmpdir}/prog" ]
+do
+  sleep 0.1
+done
+mv new prog
+for _ in {1..20}
+do
+  record -o before.data -p "${pid}" -- sleep 0.5
+  found=$(functions before.data)
+  # A few samples may not have all of them.
+  [ "${found}" != "main old_add old_burn" ] || break
+done
+kill "${pid}"
+pid=
+check "replaced before it is recorded" "${found}" "main old_add old_burn"
+# Nothing of this keeps the new file from being shown.
+record -o new.data ./prog new || true
+check "the new file" "$(functions new.data)" "main new_add new_burn"
+
+cleanup
+exit "${err}"
