@@ -110,7 +110,7 @@ host_mirror() {
 			$4 !~ /-/ && !seen++ { print $5 }'
 }
 
-apt_update() { apt-get update -q -o Acquire::Retries=3 "$@"; }
+apt_update() { apt-get update -q -o Acquire::Retries=3; }
 
 # use_mirror - set mirror and keyring, for who downloads from Debian
 use_mirror() {
