@@ -20,8 +20,11 @@
 
 /* A run ends after so many. */
 #define MAX_FINDS	20
-/* Milliseconds of CPU time in which a world that has begun does anything */
-#define LIMIT		20000
+/*
+ * Milliseconds of CPU time in which a world that has begun does anything: without memory,
+ * one stack took 24 s on a debug kernel.
+ */
+#define LIMIT		60000
 
 struct shared *shared;
 __thread u64 rnd_state;
@@ -118,7 +121,7 @@ static u64 cpu_time(pid_t pid)
 /* Returns false if nothing more can be done with this kernel. */
 static bool look_after(pid_t pid)
 {
-	u64 late = now() + 10 * LIMIT, end = -1, cpu = -1, last = things_done();
+	u64 late = now() + 5 * LIMIT, end = -1, cpu = -1, last = things_done();
 	bool killed = false;
 	int status;
 
@@ -135,7 +138,7 @@ static bool look_after(pid_t pid)
 		/* How long a world takes depends on the kernel and the machine. */
 		if (!killed && things_done() != last) {
 			last = things_done();
-			late = now() + 10 * LIMIT;
+			late = now() + 5 * LIMIT;
 			cpu = cpu_time(pid) + LIMIT;
 		}
 		if (now() > late || cpu_time(pid) > cpu) {
@@ -147,7 +150,7 @@ static bool look_after(pid_t pid)
 		if (!killed && now() > end) {
 			kill(pid, SIGKILL);
 			killed = true;
-			late = now() + 3 * LIMIT;
+			late = now() + LIMIT;
 			cpu = -1;
 		}
 	}
