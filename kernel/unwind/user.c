@@ -178,7 +178,7 @@ static int unwind_user_fault_in_page(unsigned long addr)
 			err = -EFAULT;
 		else
 			fault = handle_mm_fault(vma, addr, flags, NULL);
-		/* In these cases it has been unlocked. */
+		/* With one of these, handle_mm_fault() has unlocked it. */
 		if (!(fault & (VM_FAULT_RETRY | VM_FAULT_COMPLETED)))
 			vma_end_read(vma);
 		if (fault & VM_FAULT_OOM)
