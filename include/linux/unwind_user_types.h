@@ -35,6 +35,9 @@ enum unwind_user_type {
  * @UNWIND_USER_SLOW:		The caller takes more than an ordinary rule and a read
  * @UNWIND_USER_ABSENT:		The stack is not present, or cannot be read
  * @UNWIND_USER_END:		There is no caller, this was the outermost frame
+ * @UNWIND_USER_END_UNCHECKED:	Likewise; but in code without a table, frame pointers led
+ *				there. Where the register held something else, callers are
+ *				missing
  * @UNWIND_USER_FAULT:		The stack or the table cannot be read, or may not be
  *				waited for; or there is no memory for what is known
  *				of the code
@@ -61,6 +64,7 @@ enum unwind_user_status {
 	UNWIND_USER_SLOW,
 	UNWIND_USER_ABSENT,
 	UNWIND_USER_END,
+	UNWIND_USER_END_UNCHECKED,
 	UNWIND_USER_FAULT,
 	UNWIND_USER_REMOTE,
 	UNWIND_USER_CORRUPT,
@@ -76,8 +80,8 @@ enum unwind_user_status {
 /**
  * struct unwind_stacktrace - The user addresses of one stack, innermost first
  * @nr:		Number of valid addresses in @entries
- * @end:	Why there are no more: %UNWIND_USER_END if the last address is in the
- *		outermost frame
+ * @end:	Why there are no more: %UNWIND_USER_END or %UNWIND_USER_END_UNCHECKED if the
+ *		last address is in the outermost frame
  * @entries:	The addresses; whoever fills in the structure owns the memory
  */
 struct unwind_stacktrace {

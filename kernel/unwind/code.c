@@ -552,9 +552,11 @@ rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *ru
 	    (code->map && unwind_range_at(code->map->ranges, code->map->nr_added, pc)))
 		return UNWIND_USER_CHANGING;
 	code->anon = !unwind_range_is_file(range);
+	code->fixed = true;
 	if (code->anon || !unwind_files_used())
 		return UNWIND_USER_NO_RULE;
 	table = unwind_file_find_table(range->key, &range->identity);
+	code->fixed = !table;
 	return table ? unwind_table_find(table, pc + range->delta, rule) : UNWIND_USER_NO_RULE;
 }
 
@@ -707,6 +709,7 @@ void unwind_code_begin(struct unwind_code *code, bool in_place)
 	code->len = 0;
 	code->fixed = false;
 	code->anon = false;
+	code->unchecked = false;
 	code->table = NULL;
 	code->sframe = NULL;
 	code->in_place = in_place;

@@ -226,6 +226,7 @@ struct unwind_mm {
  * @map:	The map that the walk looks at until the end of the RCU reader
  * @fixed:	There is no table: rules need not be looked for
  * @anon:	Memory of no file, such as a JIT compiler's, or that differs from its file
+ * @unchecked:	In code without a table, the walk has followed a frame pointer
  * @mix:	rule_cache_mix() of @table; or else @sframe_mix
  * @sframe_mix:	The same of the SFrame table, if there is one
  * @table:	The table for the file, which is there until the end of the RCU reader
@@ -248,6 +249,7 @@ struct unwind_code {
 	const struct unwind_map		*map;
 	bool				fixed;
 	bool				anon;
+	bool				unchecked;
 	u64				mix;
 	u64				sframe_mix;
 	const struct unwind_table	*table;

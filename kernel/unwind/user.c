@@ -28,7 +28,9 @@
  * registers that the kernel saved.
  *
  * A walk is complete where a table says that the frame is outermost, or where the
- * program begins. It waits only for the kernel, see unwind_user_fault_in().
+ * program begins. If it has followed a frame pointer from code that has no table, and whose
+ * bytes do not tell either, callers may be missing, and it says so at its end. It waits only
+ * for the kernel, see unwind_user_fault_in().
  */
 
 #define pr_fmt(fmt) "unwind_user: " fmt
@@ -559,6 +561,7 @@ unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
 		status = arch_unwind_user_epilogue(state, &rule->word);
 	if (status == UNWIND_USER_NO_RULE) {
 		*type = UNWIND_USER_TYPE_FP;
+		state->code->unchecked |= !has_tables || state->code->anon || state->code->fixed;
 		rule->word = unwind_word_fp(state->word_size);
 		status = UNWIND_USER_FOUND;
 	}
@@ -666,6 +669,7 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 
 		if (word_size == sizeof(u32) || code->fixed) {
 			word = unwind_word_fp(word_size);
+			code->unchecked = true;
 			status = unwind_user_apply(state, code, &frame, word, NULL, false,
 						   false, word_size, &slot, &away);
 		} else {
@@ -881,6 +885,8 @@ static __always_inline void unwind_user_walk(struct unwind_user_state *state,
 		state->status = UNWIND_USER_FOUND;
 	if (state->status == UNWIND_USER_NO_FRAME && unwind_user_at_entry(state->ip))
 		state->status = UNWIND_USER_END;
+	if (state->status == UNWIND_USER_END && state->code->unchecked)
+		state->status = UNWIND_USER_END_UNCHECKED;
 
 	/*
 	 * Callers are in code. What is in none was found by a register that held something

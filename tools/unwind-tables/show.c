@@ -345,7 +345,7 @@ static void see_end(struct show *show, const char *name, __u64 offset)
 }
 
 /*
- * Lines of perf script: "cut", "complete" or "-", then the frames, innermost first, as
+ * Lines of perf script: "cut", "complete", "unchecked" or "-", then the frames, innermost first, as
  * "<tab>ADDRESS (FILE+0xOFFSET)", then an empty line. Returns false if it is not known
  * of any stack whether it is cut. Names of files may be anything; with those that
  * look like other lines, counts are wrong.
@@ -364,7 +364,8 @@ static bool read_script(struct show *show, FILE *file)
 			/* Or there is a newline in a name. */
 			if (!*word)
 				sscanf(line, "%15s", word);
-			known |= !strcmp(word, "cut") || !strcmp(word, "complete");
+			known |= !strcmp(word, "cut") || !strcmp(word, "complete") ||
+				 !strcmp(word, "unchecked");
 		} else if (*line == '\n') {
 			if (!strcmp(word, "cut"))
 				see_end(show, last, offset);

@@ -437,8 +437,8 @@ static void count_sample(struct deferred_callchains *dc, struct deferred_context
 		stats->nr_merged++;
 		if (!context->user->nr)
 			stats->nr_empty++;
-		if (context->state == USER_CALLCHAIN__COMPLETE)
-			stats->nr_complete++;
+		stats->nr_complete += context->state == USER_CALLCHAIN__COMPLETE;
+		stats->nr_unchecked += context->state == USER_CALLCHAIN__UNCHECKED;
 	} else if (!dc->ignore_tid && (thread->current != context || thread->exited)) {
 		stats->nr_lost++;
 	} else if (dc->final) {
@@ -643,7 +643,7 @@ static enum user_callchain record_state(const struct perf_sample *sample)
 
 	if ((sample->misc & PERF_RECORD_MISC_CALLCHAIN_OUTERMOST) && user->nr &&
 	    deferred_callchain__nr_valid(user) == user->nr)
-		return USER_CALLCHAIN__COMPLETE;
+		return user_callchain__whole(sample->misc);
 
 	return user_callchain__cut(sample->misc);
 }
@@ -865,6 +865,26 @@ static void add_figure(struct line *line, const char *before, u64 nr, const char
 			       before, (unsigned long long)nr, after);
 }
 
+struct part {
+	u64		nr;
+	const char	*text;
+};
+
+/* In parentheses, those of a figure's parts that there are */
+static void add_parts(struct line *line, const struct part *parts, size_t nr)
+{
+	const char *before = " (";
+
+	for (size_t i = 0; i < nr; i++) {
+		if (!parts[i].nr)
+			continue;
+		add_figure(line, before, parts[i].nr, parts[i].text);
+		before = ", ";
+	}
+	if (*before == ',')
+		line->len += scnprintf(line->buf + line->len, line->size - line->len, ")");
+}
+
 /**
  * deferred_stats__scnprintf - one line for the user
  * @stats: the figures
@@ -878,38 +898,25 @@ int deferred_stats__scnprintf(const struct deferred_stats *stats, bool all_cpus,
 			      char *buf, size_t size)
 {
 	struct line line = { .buf = buf, .size = size, };
-	const struct {
-		u64		nr;
-		const char	*text;
-	} reasons[] = {
+	/* Not all kernels say which ones are complete. */
+	const struct part merged[] = {
+		{ stats->nr_complete, "complete" },
+		{ stats->nr_unchecked, "by unchecked frame pointers" },
+		{ stats->nr_empty, "empty" },
+	};
+	const struct part missing[] = {
 		{ stats->nr_lost, all_cpus ? "lost" :
 				  "lost or on a CPU that was not recorded" },
 		{ stats->nr_blocked, "still in the kernel at the end" },
 		{ stats->nr_late, "given up, since their record came too late" },
 	};
-	const char *before = " (";
 
 	add_figure(&line, "", stats->nr_samples, "samples");
 	add_figure(&line, ", ", stats->nr_records, "records");
 	add_figure(&line, ", ", stats->nr_merged, "merged");
-	/* Not all kernels say which ones are complete. */
-	if (stats->nr_complete)
-		add_figure(&line, " (", stats->nr_complete,
-			   stats->nr_empty ? "complete" : "complete)");
-	if (stats->nr_empty)
-		add_figure(&line, stats->nr_complete ? ", " : " (", stats->nr_empty,
-			   "empty)");
-
+	add_parts(&line, merged, ARRAY_SIZE(merged));
 	add_figure(&line, ", ", deferred_stats__missing(stats), "without record");
-	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
-		if (!reasons[i].nr)
-			continue;
-		add_figure(&line, before, reasons[i].nr, reasons[i].text);
-		before = ", ";
-	}
-	if (deferred_stats__missing(stats))
-		line.len += scnprintf(buf + line.len, size - line.len, ")");
-
+	add_parts(&line, missing, ARRAY_SIZE(missing));
 	if (stats->nr_invalid)
 		add_figure(&line, ", ", stats->nr_invalid, "invalid records ignored");
 	return line.len;

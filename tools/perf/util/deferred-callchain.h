@@ -20,6 +20,7 @@ union perf_event;
  * @nr_merged: samples that found their record
  * @nr_empty: those of @nr_merged whose record has no entries
  * @nr_complete: those of @nr_merged whose record reaches the outermost frame
+ * @nr_unchecked: those for which frame pointers that nothing checked do so
  * @nr_lost: samples without a record although their thread went on or exited
  * @nr_blocked: samples of threads that were not seen to leave the kernel
  * @nr_late: samples that could not wait any longer, see struct deferred_limits
@@ -34,6 +35,7 @@ struct deferred_stats {
 	u64	nr_merged;
 	u64	nr_empty;
 	u64	nr_complete;
+	u64	nr_unchecked;
 	u64	nr_lost;
 	u64	nr_blocked;
 	u64	nr_late;

@@ -24,7 +24,7 @@
  * "PERFUSER", since very old files have something else in its place.
  */
 #define SUMMARY_MAGIC		0x5245535546524550ULL
-#define SUMMARY_VERSION		2
+#define SUMMARY_VERSION		3
 #define SUMMARY_MERGED		BIT(0)
 #define SUMMARY_COUNTED		BIT(1)
 #define SUMMARY_FLAGS		(SUMMARY_MERGED | SUMMARY_COUNTED)
@@ -37,6 +37,7 @@ struct raw_summary {
 	u32	nr_ends;
 	u64	nr_samples;
 	u64	nr_complete;
+	u64	nr_unchecked;
 	u64	nr_missing;
 	u64	nr_empty;
 	u64	nr_other;
@@ -254,6 +255,7 @@ void *deferred_summary__encode(const struct deferred_summary *summary, size_t *s
 		.nr_ends	= summary->nr_ends,
 		.nr_samples	= summary->nr_samples,
 		.nr_complete	= summary->nr_complete,
+		.nr_unchecked	= summary->nr_unchecked,
 		.nr_missing	= summary->nr_missing,
 		.nr_empty	= summary->nr_empty,
 		.nr_other	= summary->nr_other,
@@ -291,8 +293,8 @@ static bool adds_up(const struct deferred_summary *summary)
 {
 	u64 left = summary->nr_samples;
 	const u64 parts[] = {
-		summary->nr_complete, summary->nr_missing, summary->nr_empty,
-		summary->nr_other,
+		summary->nr_complete, summary->nr_unchecked, summary->nr_missing,
+		summary->nr_empty, summary->nr_other,
 	};
 	size_t i;
 
@@ -378,6 +380,7 @@ struct deferred_summary *deferred_summary__decode(const void *buf, size_t size, 
 	summary->max_stack = get32(raw.max_stack, swap);
 	summary->nr_samples = get64(raw.nr_samples, swap);
 	summary->nr_complete = get64(raw.nr_complete, swap);
+	summary->nr_unchecked = get64(raw.nr_unchecked, swap);
 	summary->nr_missing = get64(raw.nr_missing, swap);
 	summary->nr_empty = get64(raw.nr_empty, swap);
 	summary->nr_other = get64(raw.nr_other, swap);
@@ -451,6 +454,7 @@ size_t deferred_summary__fprintf(const struct deferred_summary *summary, const c
 {
 	struct text text = { .prefix = prefix, .fp = fp, };
 	unsigned long long complete = summary->nr_complete, nr = summary->nr_samples;
+	unsigned long long unchecked = summary->nr_unchecked;
 	unsigned int i, tenths;
 	char why[64];
 
@@ -464,7 +468,10 @@ size_t deferred_summary__fprintf(const struct deferred_summary *summary, const c
 
 	text.printed = fprintf(fp, "%s%s%llu of %llu complete (%u.%u%%)%s%s\n", prefix, title,
 			       complete, nr, tenths / 10, tenths % 10,
-			       complete < nr ? "; the others end" : "", suffix);
+			       unchecked + complete < nr ? "; the others end" : "", suffix);
+	if (unchecked)
+		print_end(&text, unchecked, NULL,
+			  "at the outermost frame, by frame pointers that nothing checked");
 
 	for (i = 0; i < summary->nr_ends; i++) {
 		const struct deferred_end *end = &summary->ends[i];

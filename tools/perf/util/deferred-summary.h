@@ -37,6 +37,7 @@ struct deferred_end {
  * @max_stack: depth limit of a user stack
  * @nr_samples: samples with a deferred callchain; the sum of all of the following
  * @nr_complete: those whose user stack reaches the outermost frame
+ * @nr_unchecked: those for which frame pointers that nothing checked do so
  * @nr_missing: those without a record
  * @nr_empty: those whose record has no entries
  * @nr_other: those that end in files other than the ones in @ends
@@ -50,6 +51,7 @@ struct deferred_summary {
 	u32			max_stack;
 	u64			nr_samples;
 	u64			nr_complete;
+	u64			nr_unchecked;
 	u64			nr_missing;
 	u64			nr_empty;
 	u64			nr_other;

@@ -747,20 +747,12 @@ static int rows_add(struct area *area, unsigned int nr)
 	return add_table(area->table, area->table + len, area->text, area->text + 16 * nr + 32);
 }
 
-/* Is a stack seen that has a caller in this row; and the caller of that, if it is @found? */
-static bool row_has(struct _test_data_in_place *self, const struct area *area, unsigned int nr,
-		    unsigned int row, bool found)
+/* Is a stack seen that has the caller at words[1]; and the caller of that, if it is @found? */
+static bool words_show(struct _test_data_in_place *self, u64 *words, u64 outermost, bool found)
 {
-	u64 words[16] = { 0, area->text + 16 * row + 2 };
-	u64 want[] = { words[1], area->text + 16 * (nr - 1) + 2 };
+	u64 want[] = { words[1], outermost };
 	const struct up_rec *sample;
 
-	if (row < nr) {
-		words[2 + row % 5] = want[1];
-	} else {
-		words[2] = (u64)&words[8];
-		words[7] = want[1];
-	}
 	up_forget(&self->ring);
 	up_enable(&self->ring);
 	framed_syscall(SYS_getppid, 0, 0, 0, words, words);
@@ -769,6 +761,22 @@ static bool row_has(struct _test_data_in_place *self, const struct area *area, u
 	sample = up_nth(&self->ring, PERF_RECORD_SAMPLE, 0);
 	return sample && sample->nr_user &&
 	       up_frames_equal(sample->user + 1, sample->nr_user - 1, want, 1 + found);
+}
+
+/* The same for a caller in this row */
+static bool row_has(struct _test_data_in_place *self, const struct area *area, unsigned int nr,
+		    unsigned int row, bool found)
+{
+	u64 words[16] = { 0, area->text + 16 * row + 2 };
+	u64 outermost = area->text + 16 * (nr - 1) + 2;
+
+	if (row < nr) {
+		words[2 + row % 5] = outermost;
+	} else {
+		words[2] = (u64)&words[8];
+		words[7] = outermost;
+	}
+	return words_show(self, words, outermost, found);
 }
 
 /* Where the task is in a function is new in nearly each sample. */
@@ -798,6 +806,101 @@ TEST_F(in_place, rules_of_a_function_are_kept_once_it_was_come_to)
 	EXPECT_TRUE(row_has(self, &area, nr, 6, true));
 	remove_table(area.table);
 	munmap(area.mem, AREA_SIZE);
+}
+
+/* Without the device no walk at the event uses them. */
+TEST_F(in_place, no_rules_are_kept_while_the_device_is_closed)
+{
+	unsigned int nr = 64;
+	uint64_t ips[MAX_IPS];
+	struct area area;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	close(self->fd);
+	ASSERT_TRUE(area_make(&area, 3, true, false));
+	ASSERT_EQ(0, rows_add(&area, nr));
+	{
+		u64 words[16] = { 0, area.text + 2, area.text + 16 * (nr - 1) + 2 };
+
+		ASSERT_EQ(3, stack_of_words(words, ips));
+		EXPECT_EQ(words[2], ips[2]);
+	}
+	self->fd = dev_open();
+	ASSERT_LE(0, self->fd);
+	ASSERT_TRUE(open_getppid(self));
+	EXPECT_TRUE(row_has(self, &area, nr, 0, false));
+	EXPECT_TRUE(row_has(self, &area, nr, 0, true));
+	remove_table(area.table);
+	munmap(area.mem, AREA_SIZE);
+}
+
+/* As many rules as a process can have, by the rows of these functions, and one more function */
+#define ROOM_ROWS	64
+#define ROOM_FUNCS	(16384 / ROOM_ROWS + 1)
+#define ROOM_TABLE	(8 * PAGE)
+#define ROOM_SIZE	(32 * PAGE)
+
+static int room_add(u8 *mem)
+{
+	u64 text = (u64)mem, table = text + ROOM_TABLE;
+	unsigned int i, row;
+	size_t len;
+
+	sframe_build_init(&build, 3, true, table);
+	for (i = 0; i < ROOM_FUNCS; i++) {
+		sframe_build_func(&build, text + i * ROOM_ROWS, ROOM_ROWS, SFRAME_BUILD_ROW1);
+		for (row = 0; row < ROOM_ROWS; row++)
+			sframe_build_sp(&build, row, 8 * (1 + row % 5));
+	}
+	sframe_build_func(&build, text + i * ROOM_ROWS, ROOM_ROWS, SFRAME_BUILD_ROW1);
+	sframe_build_row(&build, 0, SFRAME_BUILD_SP, NULL);
+	len = sframe_build_finish(&build);
+	memcpy(mem + ROOM_TABLE, build.mem, len);
+	return add_table(table, table + len, text, text + (i + 1) * ROOM_ROWS);
+}
+
+/* A stack whose caller is in this row of this function. Returns the caller of that. */
+static u64 room_words(const u8 *mem, unsigned int func, unsigned int row, u64 *words)
+{
+	u64 outermost = (u64)mem + ROOM_FUNCS * ROOM_ROWS + 1;
+
+	memset(words, 0, 16 * sizeof(*words));
+	words[1] = (u64)mem + func * ROOM_ROWS + row + 1;
+	words[2 + row % 5] = outermost;
+	return outermost;
+}
+
+/* A process can have so many rules kept; for the next ones the kernel forgets these. */
+TEST_F(in_place, rules_that_are_kept_make_room)
+{
+	uint64_t ips[MAX_IPS];
+	u64 words[16], outermost;
+	unsigned int i;
+	u8 *mem;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	mem = map_anon(0, ROOM_SIZE, PROT_CODE, 0);
+	ASSERT_NE(MAP_FAILED, (void *)mem);
+	ASSERT_EQ(0, room_add(mem));
+	ASSERT_TRUE(open_getppid(self));
+	for (i = 0; i < ROOM_FUNCS - 1; i++) {
+		room_words(mem, i, 10, words);
+		ASSERT_EQ(3, stack_of_words(words, ips));
+	}
+	for (i = 0; i < ROOM_FUNCS - 1; i += 51) {
+		outermost = room_words(mem, i, 20 + i % 40, words);
+		EXPECT_TRUE(words_show(self, words, outermost, true));
+	}
+	room_words(mem, i = ROOM_FUNCS - 1, 10, words);
+	ASSERT_EQ(3, stack_of_words(words, ips));
+	outermost = room_words(mem, i, 20, words);
+	EXPECT_TRUE(words_show(self, words, outermost, true));
+	outermost = room_words(mem, 0, 20, words);
+	EXPECT_TRUE(words_show(self, words, outermost, false));
+	remove_table((u64)mem + ROOM_TABLE);
+	munmap(mem, ROOM_SIZE);
 }
 
 /* What a program calls a restorer is looked at, and if it is none, it has its rule. */

@@ -565,8 +565,8 @@ void ring_walk(struct up_ring *ring, const struct stack *s, struct trace *t)
 		rec = up_answer(ring, up_nth(ring, PERF_RECORD_SAMPLE, 0));
 	if (rec && !rec->bad) {
 		t->nr = rec->nr < ARRAY_SIZE(t->ips) ? rec->nr : ARRAY_SIZE(t->ips);
-		t->outermost = rec->misc & UT_MISC_OUTERMOST;
 		t->end = UT_MISC_END(rec->misc);
+		t->outermost = rec->misc & UT_MISC_OUTERMOST && !t->end;
 		memcpy(t->ips, rec->ips, t->nr * sizeof(*t->ips));
 	}
 	up_forget(ring);

@@ -1031,6 +1031,49 @@ TEST_F(walk, code_that_is_not_covered_is_walked_by_frame_pointer)
 			   6 * PAGE + 0x200, 9 * PAGE + 0x200, 7 * PAGE + 0x20));
 }
 
+/*
+ * The same topmost frame, whose caller is at @ip in code without a table: that has an
+ * outermost caller by frame pointer, or by the word on the stack.
+ */
+static bool walks_through(struct _test_data_walk *self, u64 ip, bool by_fp)
+{
+	u64 ips[] = { at(self, AT_MIDDLE), ip, at(self, AT_OUTER) };
+	int i;
+
+	self->s.regs[RBP] = SLOT(4);
+	self->s.words[0] = ip;
+	self->s.words[1] = by_fp ? at(self, AT_CALLER) : ips[2];
+	self->s.words[4] = SLOT(6);
+	self->s.words[5] = by_fp ? ips[2] : at(self, AT_CALLER);
+	for (i = 0; i < 2; i++) {
+		table_walk(&self->s, &self->t);
+		if (!is_trace(&self->t, ips, 3, !by_fp) ||
+		    !ends_with(&self->t, by_fp ? UT_END_UNCHECKED : 0))
+			return false;
+	}
+	return true;
+}
+
+/* Where the register holds something else, callers may be missing before the outermost. */
+TEST_F(walk, outermost_frame_behind_a_frame_pointer_that_nothing_checks)
+{
+	u8 *code = map_anon(0, PAGE, PROT_CODE, 0);
+	struct code_file other;
+
+	ASSERT_NE(MAP_FAILED, (void *)code);
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), UNKNOWN, UNKNOWN));
+	/* Memory of no file; and if its bytes are an epilogue, that is a proof. */
+	EXPECT_TRUE(walks_through(self, (u64)code + 0x10, true));
+	code[0x20] = 0xc3;
+	EXPECT_TRUE(walks_through(self, (u64)code + 0x20, false));
+	munmap(code, PAGE);
+
+	/* A file without a table */
+	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
+	EXPECT_TRUE(walks_through(self, (u64)other.mem + 0x10, true));
+	file_end(&other);
+}
+
 /* The rule for a topmost frame is that of its address. */
 TEST_F(walk, topmost_frame_at_the_edges_of_pages_and_rows)
 {
@@ -1181,7 +1224,8 @@ TEST_F(walk, code_below_a_mapping_with_a_high_offset_has_no_rules)
 	self->s.words[11] = ips[2];
 	for (i = 0; i < 2; i++) {
 		table_walk(&self->s, &self->t);
-		EXPECT_TRUE(is_trace(&self->t, ips, 3, true));
+		EXPECT_TRUE(is_trace(&self->t, ips, 3, false));
+		EXPECT_TRUE(ends_with(&self->t, UT_END_UNCHECKED));
 	}
 	munmap(mem, PAGE);
 	file_end(&f);

@@ -23,7 +23,7 @@
 
 /* A walk that ends at an outermost frame, in the misc of a record or a sample */
 #define UT_MISC_OUTERMOST	_BITUL(13)
-/* Why another one ends, there as well */
+/* Why another one ends, there as well; and whether nothing has checked one that does */
 #define UT_MISC_END(misc)	((misc) >> 8 & 15)
 #define UT_END_NO_RULE		1
 #define UT_END_ABSENT		2
@@ -33,6 +33,7 @@
 #define UT_END_CHANGING		7
 #define UT_END_REMOTE		8
 #define UT_END_NO_FP		9
+#define UT_END_UNCHECKED	10
 
 /* Most user addresses that a record can have. */
 #define UT_MAX_ENTRIES			510

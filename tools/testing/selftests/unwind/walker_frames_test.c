@@ -58,7 +58,10 @@ static bool ends_at(unsigned long ra, bool return_to_0, bool outermost)
 	want(RA(0));
 	want(ra);
 	rec = sample(&p);
-	return is_wanted(rec) && !!(rec->misc & OUTERMOST) == outermost;
+	if (!is_wanted(rec) || !(rec->misc & OUTERMOST) == outermost)
+		return false;
+	/* Frame pointers are believed here, and nothing else. */
+	return !outermost || UT_MISC_END(rec->misc) == UT_END_UNCHECKED;
 }
 
 /* What frame pointers lead to is the outermost frame only if the program begins there. */

@@ -24,6 +24,7 @@ MISC_OUTERMOST = 1 << 13
 MISC_NO_RULE = 1 << 8
 MISC_CORRUPT = 3 << 8
 MISC_DEPTH = 4 << 8
+MISC_UNCHECKED = 10 << 8
 MISC_REFUSED = 5 << 8
 
 RECORD_LOST = 2
@@ -72,7 +73,7 @@ U1, U2, U3 = 0x401100, 0x401200, 0x401300
 V1, V2 = 0x501100, 0x501200
 
 C1, C2, C3, C4 = 0x300000001, 0x300000002, 0x500000001, 0x700000001
-C5, C6 = 0x700000002, 0x900000001
+C5, C6, C7 = 0x700000002, 0x900000001, 0x900000002
 
 
 class Data:
@@ -164,11 +165,11 @@ class Data:
         self.event(RECORD_CALLCHAIN_DEFERRED, MISC_USER | misc, body)
 
     def add_summary(self, samples, complete, ends=(), missing=0, empty=0, other=0,
-                version=2, flags=2, max_stack=127,
-                    magic=b'PERFUSER'):
+                    unchecked=0, version=3, flags=2, max_stack=127, magic=b'PERFUSER'):
         """The header's summary of user stacks; ends are (count, reason, file)."""
-        body = self.magic(magic) + self.pack('IIIIQQQQQ', version, flags, max_stack, len(ends), samples, complete,
-                         missing, empty, other)
+        body = self.magic(magic) + self.pack('IIIIQQQQQQ', version, flags, max_stack,
+                                             len(ends), samples, complete, unchecked,
+                                             missing, empty, other)
         for count, reason, file in ends:
             name = file + b'\0' * (8 - len(file) % 8)
             body += self.pack('QII', count, reason, len(name)) + name
@@ -414,6 +415,11 @@ def cut(data):
     data.deferred(20, 190, C5, K1)
     data.deferred(10, 200, C6, K2)
     data.record(10, 210, C6)
+    # To the outermost frame by frame pointers that nothing checked
+    data.deferred(10, 220, C7, K1)
+    data.record(10, 230, C7, U1, U3, misc=MISC_OUTERMOST | MISC_UNCHECKED)
+    data.sample(10, 240, [CONTEXT_KERNEL, K1, CONTEXT_USER, U1],
+                misc=MISC_KERNEL | MISC_OUTERMOST | MISC_UNCHECKED)
     return data
 
 
@@ -421,7 +427,7 @@ def cut_known():
     """The header says that the kernel tells, and this perf does not know all of it."""
     data = Data(dummy=True)
     data.sections[FEATURE_FUTURE] = b'future!\0'
-    data.add_summary(1001, 1000 - 16, missing=2, empty=1, other=4,
+    data.add_summary(1001, 1000 - 22, unchecked=6, missing=2, empty=1, other=4,
                      ends=[(5, MISC_NO_RULE, b'/lib/\x1b[2Jlibfoo.so'),
                            (3, MISC_CORRUPT, b'[no file]'), (2, MISC_DEPTH, b'/bin/bar')])
     return cut(data)
