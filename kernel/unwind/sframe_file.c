@@ -73,7 +73,8 @@ struct unwind_sframe *unwind_sframe_alloc(const struct sframe_section *sec, gfp_
 		sframe->sec = *sec;
 		sframe->random = get_random_u64();
 		sframe->seq = UNWIND_SEQ_NONE;
-		mt_init_flags(&sframe->rules, MT_FLAGS_USE_RCU);
+		/* In nodes without gaps, mt_free_walk() takes the metadata for a child. */
+		mt_init_flags(&sframe->rules, MT_FLAGS_ALLOC_RANGE | MT_FLAGS_USE_RCU);
 		refcount_set(&sframe->ref, 1);
 	}
 	return sframe;
