@@ -670,10 +670,11 @@ static struct deferred_summary *make_summary(void)
 	deferred_summary__count_end(summary, NULL, DEPTH);
 	deferred_summary__count_end(summary, NULL, NO_RULE);
 	summary->nr_complete = 100;
+	summary->nr_unchecked = 5;
 	summary->nr_missing = 2;
 	summary->nr_empty = 1;
-	summary->nr_samples += 3 + summary->nr_complete + summary->nr_missing +
-			       summary->nr_empty;
+	summary->nr_samples += 3 + summary->nr_complete + summary->nr_unchecked +
+			       summary->nr_missing + summary->nr_empty;
 	deferred_summary__rank(summary);
 	return summary;
 }
@@ -684,8 +685,9 @@ static bool is_made(const struct deferred_summary *summary)
 	unsigned int i;
 	char name[32];
 
-	if (summary->nr_ends != DEFERRED_SUMMARY_ENDS || summary->nr_samples != 184 ||
-	    summary->nr_complete != 100 || summary->nr_missing != 2 ||
+	if (summary->nr_ends != DEFERRED_SUMMARY_ENDS || summary->nr_samples != 189 ||
+	    summary->nr_complete != 100 || summary->nr_unchecked != 5 ||
+	    summary->nr_missing != 2 ||
 	    summary->nr_empty != 1 || summary->nr_other != 6 ||
 	    !summary->counted || summary->max_stack != MAX_STACK)
 		return false;
@@ -749,7 +751,7 @@ static int test__deferred_section(struct test_suite *test __maybe_unused,
 	 * Where the fields are: magic, version, flags, number of ends, samples; reason
 	 * and length
 	 */
-	static const size_t fields[] = { 0, 8, 12, 20, 24, 64 + 8, 64 + 12, };
+	static const size_t fields[] = { 0, 8, 12, 20, 24, 72 + 8, 72 + 12, };
 	struct deferred_summary *summary = make_summary();
 	size_t size, i;
 	u8 *buf, *part;
@@ -759,7 +761,7 @@ static int test__deferred_section(struct test_suite *test __maybe_unused,
 	buf = deferred_summary__encode(summary, &size);
 	deferred_summary__delete(summary);
 	TEST_ASSERT_VAL("encode", buf);
-	TEST_ASSERT_VAL("size", size == 64 + 10 * (16 + 8));
+	TEST_ASSERT_VAL("size", size == 72 + 10 * (16 + 8));
 	TEST_ASSERT_VAL("decode", decodes(buf, size, false));
 
 	/* A copy of the right size, so that address sanitizer sees what is read */

@@ -271,9 +271,7 @@ ten 10 [000] 0.000000160: complete K100 401100 401200
 ten 10 [000] 0.000000170: cut K100 401100 0 [cut]
 twenty 20 [000] 0.000000180: cut 501100 0 [no user stack]
 twenty 20 [000] 0.000000190: cut K100 0 [no user stack]
-ten 10 [000] 0.000000200: cut K200 0 [no user stack]
-ten 10 [000] 0.000000220: unchecked K100 401100 401300
-ten 10 [000] 0.000000240: unchecked K100 401100"
+ten 10 [000] 0.000000200: cut K200 0 [no user stack]"
 }
 
 script_complete() {
@@ -282,8 +280,7 @@ script_complete() {
 
 test_cut() {
   local kind out="${tmpdir}/cut.injected"
-  local merged="5 merged (1 complete, 1 by unchecked frame pointers, 1 empty)"
-  local figures="7 samples, 5 records, ${merged}, 2 without record"
+  local figures="6 samples, 4 records, 4 merged (1 complete, 1 empty), 2 without record"
   local unknown="- K100 401100 401200" known="cut K100 401100 401200 0 [cut]"
 
   for kind in cut cut-big-endian
@@ -319,6 +316,22 @@ test_cut() {
 "ten 10 [000] 0.000000100: - K100 401100
 ten 10 [000] 0.000000110: - K100 401100
 ten 10 [000] 0.000000120: - K100 401100" "$(script_complete -i "$(data other-bits)")"
+}
+
+test_unchecked() {
+  local out="${tmpdir}/unchecked.injected"
+  local samples="\
+ten 10 [000] 0.000000100: unchecked K100 401100 401300
+ten 10 [000] 0.000000120: complete K100 401100 401200
+ten 10 [000] 0.000000140: cut K100 0 [no user stack]
+ten 10 [000] 0.000000160: unchecked K100 401100"
+
+  check "unchecked" "${samples}" "$(script_complete -i "$(data unchecked)")"
+  check "unchecked, figures" \
+"3 samples, 3 records, 3 merged (1 complete, 1 by unchecked frame pointers, 1 empty), 0 without record" \
+	"$(stats "$(data unchecked)")"
+  perf inject --merge-callchains -i "$(data unchecked)" -o "${out}" 2>/dev/null
+  check "unchecked, inject" "${samples}" "$(script_complete -i "${out}")"
 }
 
 summary="# user stacks : 978 of 1001 complete (97.7%); the others end
@@ -695,6 +708,7 @@ test_mismatch
 test_order
 test_invalid
 test_cut
+test_unchecked
 test_header
 test_report
 test_inject

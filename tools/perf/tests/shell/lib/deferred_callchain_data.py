@@ -73,7 +73,7 @@ U1, U2, U3 = 0x401100, 0x401200, 0x401300
 V1, V2 = 0x501100, 0x501200
 
 C1, C2, C3, C4 = 0x300000001, 0x300000002, 0x500000001, 0x700000001
-C5, C6, C7 = 0x700000002, 0x900000001, 0x900000002
+C5, C6 = 0x700000002, 0x900000001
 
 
 class Data:
@@ -415,10 +415,20 @@ def cut(data):
     data.deferred(20, 190, C5, K1)
     data.deferred(10, 200, C6, K2)
     data.record(10, 210, C6)
-    # To the outermost frame by frame pointers that nothing checked
-    data.deferred(10, 220, C7, K1)
-    data.record(10, 230, C7, U1, U3, misc=MISC_OUTERMOST | MISC_UNCHECKED)
-    data.sample(10, 240, [CONTEXT_KERNEL, K1, CONTEXT_USER, U1],
+    return data
+
+
+def unchecked():
+    """Frame pointers that nothing checked led to the outermost frame."""
+    data = Data(dummy=True)
+    data.comm(10, 'ten')
+    data.deferred(10, 100, C1, K1)
+    data.record(10, 110, C1, U1, U3, misc=MISC_OUTERMOST | MISC_UNCHECKED)
+    data.deferred(10, 120, C2, K1)
+    data.record(10, 130, C2, U1, U2, misc=MISC_OUTERMOST)
+    data.deferred(10, 140, C3, K1)
+    data.record(10, 150, C3)
+    data.sample(10, 160, [CONTEXT_KERNEL, K1, CONTEXT_USER, U1],
                 misc=MISC_KERNEL | MISC_OUTERMOST | MISC_UNCHECKED)
     return data
 
@@ -502,6 +512,7 @@ CASES = {
     'cut-pipe': lambda: cut(Data(dummy=True, pipe=True)),
     'cut-big-endian': lambda: cut(Data(endian='>')),
     'cut-known': cut_known,
+    'unchecked': unchecked,
     'bad-sum': lambda: bad_summary(missing=1),
     'bad-sum-low': lambda: bad_summary(complete=9),
     'bad-magic': lambda: bad_summary(magic=b'tp_event'),
