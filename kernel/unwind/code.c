@@ -542,6 +542,7 @@ rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *ru
 	enum unwind_user_status status;
 
 	code->len = 0;
+	code->table = NULL;
 	status = see(code, pc);
 	/* What is no code is not worth a look by the task. */
 	if (status != UNWIND_USER_FOUND)
@@ -552,11 +553,10 @@ rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *ru
 	    (code->map && unwind_range_at(code->map->ranges, code->map->nr_added, pc)))
 		return UNWIND_USER_CHANGING;
 	code->anon = !unwind_range_is_file(range);
-	code->fixed = true;
 	if (code->anon || !unwind_files_used())
 		return UNWIND_USER_NO_RULE;
 	table = unwind_file_find_table(range->key, &range->identity);
-	code->fixed = !table;
+	code->table = table;
 	return table ? unwind_table_find(table, pc + range->delta, rule) : UNWIND_USER_NO_RULE;
 }
 

@@ -226,7 +226,8 @@ struct unwind_mm {
  * @map:	The map that the walk looks at until the end of the RCU reader
  * @fixed:	There is no table: rules need not be looked for
  * @anon:	Memory of no file, such as a JIT compiler's, or that differs from its file
- * @unchecked:	In code without a table, the walk has followed a frame pointer
+ * @unchecked:	The walk has followed a frame pointer in code without a table, or where an
+ *		SFrame table has a hole; a table for a file covers all that it knows about
  * @mix:	rule_cache_mix() of @table; or else @sframe_mix
  * @sframe_mix:	The same of the SFrame table, if there is one
  * @table:	The table for the file, which is there until the end of the RCU reader

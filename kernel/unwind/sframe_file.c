@@ -90,18 +90,44 @@ struct kept_rule {
 static void forget_rules(struct unwind_sframe *sframe)
 {
 	MA_STATE(mas, &sframe->rules, 0, 0);
+	struct unwind_mm *um = READ_ONCE(sframe->um);
+	struct rcu_head *gone = NULL;
 	struct kept_rule *kept;
 	int nr = 0;
 
+	if (!um)
+		return;
 	mas_lock(&mas);
 	mas_for_each(&mas, kept, ULONG_MAX) {
 		nr++;
-		if (!xa_is_value(kept))
-			kfree_rcu(kept, rcu);
+		if (xa_is_value(kept))
+			continue;
+		kept->rcu.next = gone;
+		gone = &kept->rcu;
 	}
 	__mt_destroy(&sframe->rules);
 	mas_unlock(&mas);
-	atomic_sub(nr, &sframe->um->nr_rules);
+	atomic_sub(nr, &um->nr_rules);
+	/* Only now does nobody find them any more. */
+	while (gone) {
+		kept = container_of(gone, struct kept_rule, rcu);
+		gone = gone->next;
+		kfree_rcu(kept, rcu);
+	}
+}
+
+/* Of all tables: those of others may have taken all the room. */
+static void forget_all_rules(struct unwind_mm *um)
+{
+	const struct unwind_map *map;
+	unsigned int i;
+
+	guard(spinlock)(&um->lock);
+	map = rcu_dereference_protected(um->map, lockdep_is_held(&um->lock));
+	for (i = 0; map && i < map->nr; i++) {
+		if (map->ranges[i]->sframe)
+			forget_rules(map->ranges[i]->sframe);
+	}
 }
 
 /* No memory is reclaimed for what nobody has asked for. Returns false if there is no room. */
@@ -150,11 +176,12 @@ static void keep_rules(struct unwind_sframe *sframe, struct unwind_rule rule,
 	WRITE_ONCE(sframe->um, current->mm->unwind);
 	/* What is needed now is found again. */
 	if (atomic_read(&sframe->um->nr_rules) >= UNWIND_MAX_RULES)
-		forget_rules(sframe);
+		forget_all_rules(sframe->um);
 	if (!keep_rule(sframe, &rule, span))
 		return;
 	/* The table can change meanwhile. */
 	for (i = 0; i < UNWIND_MAX_FUNC_RULES && at < end; i++, at = span->end) {
+		cond_resched();
 		if (span->num_rows > UNWIND_MAX_FUNC_RULES ||
 		    sframe_find(&sframe->sec, at, &rule, span) != SFRAME_OK ||
 		    !keep_rule(sframe, &rule, span))
@@ -195,8 +222,7 @@ void unwind_sframe_put(struct unwind_sframe *sframe)
 {
 	if (!sframe || !refcount_dec_and_test(&sframe->ref))
 		return;
-	if (sframe->um)
-		forget_rules(sframe);
+	forget_rules(sframe);
 	kfree_rcu(sframe, rcu);
 }
 

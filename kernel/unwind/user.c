@@ -561,7 +561,7 @@ unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
 		status = arch_unwind_user_epilogue(state, &rule->word);
 	if (status == UNWIND_USER_NO_RULE) {
 		*type = UNWIND_USER_TYPE_FP;
-		state->code->unchecked |= !has_tables || state->code->anon || state->code->fixed;
+		state->code->unchecked |= !has_tables || !state->code->table;
 		rule->word = unwind_word_fp(state->word_size);
 		status = UNWIND_USER_FOUND;
 	}
@@ -674,10 +674,13 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 						   false, word_size, &slot, &away);
 		} else {
 			status = UNWIND_USER_NO_RULE;
-			if (likely(unwind_user_at_hand(code, frame.ip - 1, &word)))
+			if (likely(unwind_user_at_hand(code, frame.ip - 1, &word))) {
+				if (unlikely(!(word & UNWIND_WORD_TABLE)) && !code->table)
+					code->unchecked = true;
 				status = unwind_user_apply(state, code, &frame, word, NULL,
 							   false, false, word_size, &slot,
 							   &away);
+			}
 		}
 		if (unlikely(status != UNWIND_USER_FOUND))
 			break;

@@ -486,6 +486,11 @@ arch_unwind_user_epilogue(const struct unwind_user_state *state, u64 *word)
 	if (!read_code(state->ip, code, 24))
 		return UNWIND_USER_FAULT;
 
+	/* leave */
+	if (p[0] == 0xc9 && at_ret(&p[1])) {
+		*word = unwind_word_fp(sizeof(u64));
+		return UNWIND_USER_FOUND;
+	}
 	if (p[0] == 0x48 && (p[1] == 0x81 || p[1] == 0x83) && p[2] == 0xc4) {
 		/* add $n,%rsp */
 		is_short = p[1] == 0x83;

@@ -935,7 +935,7 @@ int deferred_stats__scnprintf(const struct deferred_stats *stats, bool all_cpus,
 size_t deferred_stats__fprintf(const struct deferred_stats *stats, bool all_cpus,
 			       const char *prefix, const char *suffix, FILE *fp)
 {
-	char buf[256];
+	char buf[512];
 
 	if (!stats->nr_samples && !stats->nr_records && !stats->nr_invalid)
 		return 0;

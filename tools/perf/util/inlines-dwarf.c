@@ -91,8 +91,8 @@ static bool find_unit(struct dwarf_inlines *inlines, const char *dso_name, Dwarf
 }
 
 /*
- * The functions at an address, innermost first: the last one is what the others are
- * inlined in. Returns their number, 0 if there is nothing that addr2line would not know.
+ * The functions at an address, outermost first: the others are inlined in that one.
+ * Returns their number, 0 if there is nothing that addr2line would not know.
  */
 int dwarf_inlines__find(struct dso *dso, const char *dso_name, u64 addr,
 			struct dwarf_inline frames[MAX_DWARF_INLINES])
@@ -116,18 +116,10 @@ int dwarf_inlines__find(struct dso *dso, const char *dso_name, u64 addr,
 
 	cu_walk_functions_at(&unit, addr, walk_function, &walk);
 	nr = walk.nr;
-	if (!nr)
-		return 0;
-	if (line) {
+	if (nr && line) {
 		frames[nr - 1].file = dwarf_linesrc(line, NULL, NULL);
 		if (dwarf_lineno(line, &i) == 0)
 			frames[nr - 1].line = i;
-	}
-	for (i = 0; i < nr / 2; i++) {
-		struct dwarf_inline frame = frames[i];
-
-		frames[i] = frames[nr - 1 - i];
-		frames[nr - 1 - i] = frame;
 	}
 	return nr;
 }

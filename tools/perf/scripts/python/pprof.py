@@ -7,13 +7,8 @@
 # Usage:
 #
 #     perf record -a -g -F 99 sleep 60
-#     perf script report pprof
 #     perf script report pprof -i perf.data -o perf.pb.gz
 #     perf script report pprof --event page-faults --lines
-#
-# Combined:
-#
-#     perf script pprof -a -F 99 sleep 60
 #
 # pylint: disable=missing-module-docstring
 

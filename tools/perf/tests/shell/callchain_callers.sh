@@ -81,9 +81,14 @@ cat > code.S << 'EOF'
 EOF
 cat > main.c << 'EOF'
 int leaf(int x);
+/* Code in two pieces, between which the function ends that has it inlined */
 static inline __attribute__((always_inline)) int inlined(int x)
 {
-	int y = leaf(x);
+	int y;
+
+	if (__builtin_expect(x < 100, 1))
+		return 3 * x;
+	y = leaf(x);
 	asm volatile(".globl in_inlined\nin_inlined: nop");
 	return y + 1;
 }

@@ -252,6 +252,20 @@ test_switch_output() {
 	"$([ "${blank}" -eq 0 ] || echo yes)"
 }
 
+# What is prepared before the recording can take longer than a file
+test_switch_prepared() {
+  local name="${tmpdir}/prepared" nr
+
+  mkdir "${tmpdir}/slow"
+  printf '#!/bin/sh\nsleep 3\n' > "${tmpdir}/slow/unwind-tables"
+  chmod +x "${tmpdir}/slow/unwind-tables"
+  PATH="${tmpdir}/slow:${PATH}" perf record -o "${name}" --switch-output=1s \
+	--call-graph fp,defer -e task-clock sleep 5 > /dev/null 2> "${log}" || true
+  nr=$(find "${tmpdir}" -name "prepared.*" | wc -l)
+  check "output switched after a long preparation, ${nr} files" "several" \
+	"$([ "${nr}" -lt 3 ] || echo several)"
+}
+
 # Of many threads that wait, more is taken along than fits into a file
 test_switch_size() {
   local name="${tmpdir}/sized" nr
@@ -700,6 +714,7 @@ then
   test_inherit
   test_overwrite
   test_switch_output
+  test_switch_prepared
   test_switch_size
   test_switch_lost
   test_depth

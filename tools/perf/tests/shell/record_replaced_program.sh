@@ -7,6 +7,7 @@
 
 set -e
 
+libdir="$(cd "$(dirname "$0")/lib" && pwd)"
 tmpdir=$(mktemp -d /tmp/__perf_test.replaced.XXXXX)
 err=0
 pid=
@@ -31,7 +32,10 @@ skip() {
 }
 
 cd "${tmpdir}"
-command -v gcc > /dev/null || skip "no gcc"
+for tool in gcc nm readelf python3
+do
+  command -v "${tool}" > /dev/null || skip "no ${tool}"
+done
 
 # With an argument, it puts that file in its own place.
 cat > prog.c << 'EOF'
@@ -115,6 +119,46 @@ check "replaced before it is recorded" "${found}" "main old_add old_burn"
 # Nothing of this keeps the new file from being shown.
 record -o new.data ./prog new || true
 check "the new file" "$(functions new.data)" "main new_add new_burn"
+
+# What was mapped under one name: by an inode whose numbers are the bytes of an ID, by that ID,
+# by another one, by that of the file, and by one that is longer than an ID can be
+nm prog > symbols
+readelf -lW prog > segments
+readelf -n prog > notes
+PYTHONDONTWRITEBYTECODE=1 python3 - "${libdir}" "${tmpdir}/prog" << 'EOF'
+import sys
+sys.path.insert(0, sys.argv[1])
+from deferred_callchain_data import *
+main = next(int(line.split()[0], 16) for line in open('symbols') if line.endswith(' main\n'))
+code = next(line.split() for line in open('segments') if ' R E ' in line)
+offset, start, size = (int(code[i], 16) for i in (1, 2, 4))
+real = next(bytes.fromhex(line.split()[-1]) for line in open('notes') if 'Build ID' in line)
+other = bytes([7] * 12 + [0] * 8)
+data = Data()
+pid = 5000000
+path = sys.argv[2].encode() + b'\0'
+path += bytes(-len(path) % 8)
+data.comm(pid, 'prog')
+for n, (bit, length, identity) in enumerate(
+        ((0, 20, other), (1 << 14, 20, other), (1 << 14, 20, bytes([7] * 20)),
+         (1 << 14, 20, real), (1 << 14, 255, real))):
+    base = (n + 1) << 32
+    data.event(10, MISC_USER | bit,
+               data.pack('IIQQQBBH', pid, pid, base + start, (size + 0xfff) & ~0xfff, offset,
+                         length, 0, 0) + identity + data.pack('II', 5, 2) + path +
+               data.trailer(pid, 2, 0))
+    data.sample(pid, 100 + n, [CONTEXT_USER, base + main], misc=MISC_USER, ip=base + main)
+data.write('kinds.data')
+EOF
+check "inode and build IDs, names" \
+  "$(perf --buildid-dir "${tmpdir}/cache" script -i kinds.data -F ip,sym 2> log |
+     awk 'NF { print $2 }' | xargs)" "main [unknown] [unknown] main main"
+check "inode and build IDs, files" \
+  "$(perf --buildid-dir "${tmpdir}/cache" buildid-list -i kinds.data --with-hits 2> log |
+     awk 'NF == 2 && /prog$/ { print $1 }' | sort -u | wc -l)" 3
+check "inode of what has a build ID" \
+  "$(perf --buildid-dir "${tmpdir}/cache" report -i kinds.data --mmaps 2> log |
+     awk '/prog$/ && $(NF - 1) == 0' | wc -l)" 4
 
 cleanup
 exit "${err}"

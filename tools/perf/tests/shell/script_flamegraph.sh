@@ -69,9 +69,19 @@ def line(node):
     return ": ".join([text] + [line(child) for child in node["c"]])
 print(line(json.load(open(sys.argv[1]))))' "$1"
 }
-want='all/root: </script><!-- (10)/: [unknown]/: [unknown]/ 1: [unknown]/kernel 1'
+want='all/root: </script><!--/: [unknown]/: [unknown]/ 1: [unknown]/kernel 1'
 got=$(shown "${tmpdir}/json")
 [ "${got}" = "${want}" ] || failed "stacks: ${got}"
+
+# What has a bar of its own
+for bar in 'pid:</script><!-- (10)' 'comm:</script><!--' 'cgroup:no cgroup was recorded'
+do
+  perf script report flamegraph -i "${tmpdir}/some.data" -f json -o "${tmpdir}/json" \
+    --by "${bar%%:*}" > "${log}" 2>&1 || failed "${bar%%:*}: exit status $?"
+  got=$(shown "${tmpdir}/json")
+  [ "${got}" = "all/root: ${bar#*:}/: [unknown]/: [unknown]/ 1: [unknown]/kernel 1" ] ||
+    failed "${bar%%:*}: stacks ${got}"
+done
 
 # One event at a time: what the user has chosen, or else the first one, and this is said
 perf script report flamegraph -i "${tmpdir}/some.data.two" -f json -o "${tmpdir}/json" \
@@ -83,7 +93,7 @@ grep -q 'samples of task-clock[:HG]* only; .*: page-faults' "${log}" ||
 perf script report flamegraph -i "${tmpdir}/some.data.two" -f json -o "${tmpdir}/json" \
   --event page-faults > "${log}" 2>&1 || failed "an event was chosen: exit status $?"
 got=$(shown "${tmpdir}/json")
-[ "${got}" = 'all/root: </script><!-- (10)/: [unknown]/ 1' ] ||
+[ "${got}" = 'all/root: </script><!--/: [unknown]/ 1' ] ||
   failed "an event was chosen: stacks ${got}"
 # Folded text, too
 perf script report stackcollapse -i "${tmpdir}/some.data.two" > "${tmpdir}/folded" 2> "${log}" ||
@@ -108,7 +118,7 @@ EOF
 perf script report flamegraph -i "${tmpdir}/gone.data" -f json -o "${tmpdir}/json" \
   > "${log}" 2>&1 || failed "file is gone: exit status $?"
 got=$(shown "${tmpdir}/json")
-[ "${got}" = 'all/root: prog (5000000)/: [prog, no file /nowhere/prog]/ 1' ] ||
+[ "${got}" = 'all/root: prog/: [prog, no file /nowhere/prog]/ 1' ] ||
   failed "file is gone: ${got}"
 
 # Without a template, and nobody to ask: at the end of the input, with a closed one,
@@ -144,6 +154,8 @@ rm 'a %41 b'
 [ "$(grep -c 'd3js' "${tmpdir}/page")" -eq 0 ] || failed "the template was not found"
 [ "$(grep -o '</script' "${tmpdir}/page" | wc -l)" -eq 1 ] || failed "a name ends the script"
 [ "$(grep -c '<!--' "${tmpdir}/page")" -eq 0 ] || failed "a name begins a comment"
+
+grep -q '"event": "task-clock' "${tmpdir}/page" || failed "the page does not know the event"
 
 # Where perf has another name, and no perf is in PATH
 cp "$(command -v perf)" "${tmpdir}/bin/other"

@@ -1035,7 +1035,7 @@ TEST_F(walk, code_that_is_not_covered_is_walked_by_frame_pointer)
  * The same topmost frame, whose caller is at @ip in code without a table: that has an
  * outermost caller by frame pointer, or by the word on the stack.
  */
-static bool walks_through(struct _test_data_walk *self, u64 ip, bool by_fp)
+static bool walks_through(struct _test_data_walk *self, u64 ip, bool by_fp, bool checked)
 {
 	u64 ips[] = { at(self, AT_MIDDLE), ip, at(self, AT_OUTER) };
 	int i;
@@ -1045,10 +1045,10 @@ static bool walks_through(struct _test_data_walk *self, u64 ip, bool by_fp)
 	self->s.words[1] = by_fp ? at(self, AT_CALLER) : ips[2];
 	self->s.words[4] = SLOT(6);
 	self->s.words[5] = by_fp ? ips[2] : at(self, AT_CALLER);
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < 3; i++) {
 		table_walk(&self->s, &self->t);
-		if (!is_trace(&self->t, ips, 3, !by_fp) ||
-		    !ends_with(&self->t, by_fp ? UT_END_UNCHECKED : 0))
+		if (!is_trace(&self->t, ips, 3, checked) ||
+		    !ends_with(&self->t, checked ? 0 : UT_END_UNCHECKED))
 			return false;
 	}
 	return true;
@@ -1063,15 +1063,41 @@ TEST_F(walk, outermost_frame_behind_a_frame_pointer_that_nothing_checks)
 	ASSERT_NE(MAP_FAILED, (void *)code);
 	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), UNKNOWN, UNKNOWN));
 	/* Memory of no file; and if its bytes are an epilogue, that is a proof. */
-	EXPECT_TRUE(walks_through(self, (u64)code + 0x10, true));
+	EXPECT_TRUE(walks_through(self, (u64)code + 0x10, true, false));
 	code[0x20] = 0xc3;
-	EXPECT_TRUE(walks_through(self, (u64)code + 0x20, false));
+	EXPECT_TRUE(walks_through(self, (u64)code + 0x20, false, true));
+	code[0x30] = 0xc9;
+	code[0x31] = 0xc3;
+	EXPECT_TRUE(walks_through(self, (u64)code + 0x30, true, true));
 	munmap(code, PAGE);
 
 	/* A file without a table */
 	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
-	EXPECT_TRUE(walks_through(self, (u64)other.mem + 0x10, true));
+	EXPECT_TRUE(walks_through(self, (u64)other.mem + 0x10, true, false));
 	file_end(&other);
+}
+
+/* Nobody says what code is for which an SFrame table has no row. */
+TEST_F(walk, outermost_frame_behind_a_hole_in_an_sframe_table)
+{
+	u8 *code = map_anon(0, PAGE, PROT_CODE, 0);
+	u64 table = (u64)code + 0x800;
+	size_t len;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_NE(MAP_FAILED, (void *)code);
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), UNKNOWN, UNKNOWN));
+	sframe_build_init(&build, 3, true, table);
+	sframe_build_func(&build, (u64)code + 0x100, 16, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, 8);
+	len = sframe_build_finish(&build);
+	memcpy(code + 0x800, build.mem, len);
+	ASSERT_EQ(0, add_table(table, table + len, (u64)code, table));
+	EXPECT_TRUE(walks_through(self, (u64)code + 0x10, true, false));
+	EXPECT_TRUE(walks_through(self, (u64)code + 0x108, false, true));
+	remove_table(table);
+	munmap(code, PAGE);
 }
 
 /* The rule for a topmost frame is that of its address. */
