@@ -214,8 +214,13 @@ static int add_rows(struct maker *maker)
 	struct sweep *eh_frame = &maker->eh_frame, *debug_frame = &maker->debug_frame;
 	struct unwind_table_stats *stats = maker->stats;
 	__u64 skip = 0, debug_skip = 0;
-	int err = 0;
+	int err;
 
+	maker->rows = ut_rows_new(&maker->elf, stats, &err);
+	maker->segment = maker->elf.code;
+	maker->end = maker->elf.code[0].offset;
+	*eh_frame = (struct sweep){ .fdes = eh_frame->fdes };
+	*debug_frame = (struct sweep){ .fdes = debug_frame->fdes };
 	while (!err) {
 		const struct ut_fde *fde = peek(eh_frame, &skip, stats);
 		const struct ut_fde *debug = peek(debug_frame, &debug_skip, stats);
@@ -255,6 +260,7 @@ static __u64 work_limit(const struct ut_elf *elf)
 static int make(struct maker *maker, struct unwind_table *table)
 {
 	struct ut_elf *elf = &maker->elf;
+	struct unwind_table_stats read;
 	unsigned int i;
 	int err;
 
@@ -271,12 +277,18 @@ static int make(struct maker *maker, struct unwind_table *table)
 	if (!maker->eh_frame.fdes.nr_fdes && !maker->debug_frame.fdes.nr_fdes && !elf->is_go)
 		return -ENODATA;
 
-	maker->rows = ut_rows_new(elf, &table->stats, &err);
-	if (!maker->rows)
-		return err;
-	maker->segment = elf->code;
-	maker->end = elf->code[0].offset;
+	read = table->stats;
 	err = add_rows(maker);
+	if (!err && !table->stats.places[UNWIND_TABLE_R_OVERLAP])
+		err = ut_callees_find(elf, &maker->eh_frame.fdes);
+	/* Few files need that, and they are small. */
+	if (!err && elf->patches) {
+		ut_rows_free(maker->rows);
+		table->stats = read;
+		maker->work.done = 0;
+		elf->follow_work.done = 0;
+		err = add_rows(maker);
+	}
 	if (err)
 		return err;
 	/* Go files have no FDEs, but where C was linked with them. */
@@ -311,6 +323,7 @@ int ut_make(const struct ut_source *src, struct unwind_table **result)
 		close_sweep(&maker->eh_frame);
 		close_sweep(&maker->debug_frame);
 		free(maker->machine.stack);
+		ut_callees_free(maker->elf.callees);
 		ut_elf_close(&maker->elf);
 	}
 	free(maker);

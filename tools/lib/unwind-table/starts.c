@@ -197,6 +197,7 @@ static int mark_code(struct ut_elf *elf, const __u8 *code, size_t len, __u64 add
 	const size_t before = kind == UT_START_ADDRESS ? 2 : 1;
 	const __u8 *at = code + before - 1, *end = code + len;
 	__s32 distance;
+	int err = 0;
 
 	if (!ut_work(elf->work, UT_WORK_READ + UT_WORK_SCAN(len)))
 		return -E2BIG;
@@ -211,6 +212,10 @@ static int mark_code(struct ut_elf *elf, const __u8 *code, size_t len, __u64 add
 
 			memcpy(&distance, at + before, sizeof(distance));
 			target = addr + (at - code) + before + 4 + distance;
+			if (kind == UT_START_CALL && elf->call)
+				err = elf->call(elf->call_data, addr + (at - code), target);
+			if (err)
+				return err;
 			if (kind != UT_START_JUMP || is_far_jump(elf, target, distance))
 				mark(elf, kind, target);
 			if (kind == UT_START_ADDRESS && !ut_elf_text_at(elf, target) &&
@@ -419,6 +424,20 @@ int ut_starts_find(struct ut_elf *elf)
 		err = find_relr(elf, buf);
 	free(buf);
 	return err;
+}
+
+/* The same once more, with a look at all calls */
+int ut_starts_find_calls(struct ut_elf *elf, ut_starts_call_t call, void *data)
+{
+	unsigned int i;
+
+	for (i = 0; i < UT_NR_STARTS; i++) {
+		free(elf->starts[i]);
+		elf->starts[i] = NULL;
+	}
+	elf->call = call;
+	elf->call_data = data;
+	return ut_starts_find(elf);
 }
 
 /**
