@@ -429,6 +429,7 @@ void ut_rows_set_recent(struct ut_rows *rows, __u64 key);
 int ut_rows_add_gap(struct ut_rows *rows, const struct ut_segment *segment,
 		    __u64 start, __u64 end);
 int ut_rows_flush(struct ut_rows *rows);
+int ut_rows_end_walks(struct ut_rows *rows);
 int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len);
 
 /* callee.c */
@@ -473,6 +474,10 @@ int ut_starts_find_calls(struct ut_elf *elf, ut_starts_call_t call, void *data);
 /* Functions are aligned to this, unless they are not aligned at all. */
 #define UT_ALIGN		16
 
+/* Bytes of the longest call: ff /2 with a SIB byte and a distance of four bytes */
+#define UT_MAX_CALL		7
+
+bool ut_starts_is_no_call(const __u8 *at);
 bool ut_starts_is_padded(const __u8 *at, size_t n);
 bool ut_starts_is_padding(const __u8 *code, size_t len);
 bool ut_starts_is_end(const __u8 *code, size_t len, __u64 addr);

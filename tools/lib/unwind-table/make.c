@@ -187,12 +187,36 @@ static __u64 uncounted(const struct unwind_table_stats *stats)
 	return bytes;
 }
 
+/*
+ * Where a function begins right behind another one, nothing returns to, unless there is a call
+ * before it, of one that does not return. But coroutines that are entered by a return leave such
+ * addresses on the stack. They are looked up by the byte before, which ends the walk.
+ */
+static int end_walks(struct maker *maker, const struct ut_fde *fde)
+{
+	const struct ut_segment *segment = &maker->elf.code[fde->segment];
+	__u8 code[UT_MAX_CALL];
+
+	if (fde->start - segment->offset < sizeof(code))
+		return 0;
+	if (!ut_work(&maker->work, UT_WORK_READ))
+		return -E2BIG;
+	if (ut_elf_read_code(&maker->elf, segment, fde->start - sizeof(code), code,
+			     sizeof(code)) != sizeof(code) ||
+	    !ut_starts_is_no_call(code + sizeof(code)))
+		return 0;
+	return ut_rows_end_walks(maker->rows);
+}
+
 static int run(struct maker *maker, struct sweep *sweep, const struct ut_fde *fde,
 	       __u64 skip)
 {
 	struct unwind_table_stats *stats = maker->stats;
+	bool is_next = maker->end == fde->start && maker->end > maker->segment->offset && !skip;
 	int err = skip_to(maker, fde->start + skip);
 
+	if (!err && is_next && !sweep->fdes.cies[fde->cie].signal)
+		err = end_walks(maker, fde);
 	if (err)
 		return err;
 	maker->end = fde->end;

@@ -431,6 +431,18 @@ int ut_rows_flush(struct ut_rows *rows)
 	return ut_gap_add(rows->elf, &gap, rows);
 }
 
+/* The last byte, which is no instruction of its own, ends a walk. */
+int ut_rows_end_walks(struct ut_rows *rows)
+{
+	const struct unwind_table_row *last = &rows->rows[rows->nr_rows - 1];
+
+	if (rows->rules[last->rule].kind != UNWIND_TABLE_CALLER ||
+	    last->offset == rows->end - 1 - rows->page_start)
+		return 0;
+	rows->stats->covered_bytes--;
+	return add_row(rows, rows->end - 1, UT_RULE_UNKNOWN);
+}
+
 /* The more rows a table has, the smaller are its blocks: one for eight rows. */
 #define BLOCK_ROWS	8
 
