@@ -32,6 +32,7 @@
 #include <linux/magic.h>
 #include <linux/unwind_table.h>
 
+#include "check.h"
 #include "unwind-table.h"
 
 #define MAX_TABLES	4096

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "unwind-table.h"
 
 #define NR_REGS		17
@@ -30,6 +31,7 @@
 #define REG_SP		7
 #define REG_IP		16
 #define MAX_REPORTS	10
+#define MAX_SAVES	100000
 
 enum result {
 	AGREE,
@@ -44,6 +46,9 @@ enum result {
 	NO_FP,
 	NO_FP_EXPRESSION,
 	NO_FP_STALE,
+	SAVED_BELOW,
+	NOT_SAVED_YET,
+	NO_CALL,
 	OVERLAP,
 	DIFFERENT_CFA,
 	DIFFERENT_RA,
@@ -72,6 +77,9 @@ static const struct {
 	[NO_FP]			= { "no FP here, it is undefined there", true },
 	[NO_FP_EXPRESSION]	= { "no FP here, an expression with two registers there", true },
 	[NO_FP_STALE]		= { "no FP here, FP at FP without a CFA by FP there", true },
+	[SAVED_BELOW]		= { "CFA here from what the function called has saved, in that register there", true },
+	[NOT_SAVED_YET]		= { "unknown here, before such a function has saved it", true },
+	[NO_CALL]		= { "unknown here, the last byte before a function, of no call", true },
 	[OVERLAP]		= { "other rule in a file with overlapping FDEs", true },
 	[DIFFERENT_CFA]		= { "different CFA", false },
 	[DIFFERENT_RA]		= { "different return address", false },
@@ -83,6 +91,14 @@ static const struct {
 	[UNKNOWN_WITHOUT_REASON] = { "unknown here, sayable there", false },
 };
 
+/* A call from code whose CFA is in a register, and the function that saves it */
+struct save {
+	__u64	call;		/* offset of the distance in the call */
+	__u64	start;		/* address of the function */
+	__u64	saved;		/* and from where on it is saved */
+	int	reg;		/* 0: not where the rule says */
+};
+
 struct file {
 	const char		*name;
 	Elf			*elf;
@@ -92,6 +108,8 @@ struct file {
 	GElf_Phdr		segments[64];
 	int			nr_segments;
 	const struct unwind_table_stats *stats;
+	struct save		*saves;
+	unsigned int		nr_saves;
 	unsigned int		reports;
 };
 
@@ -412,6 +430,109 @@ static bool addr_of(const struct file *file, __u64 offset, __u64 *addr)
 	return false;
 }
 
+/* Does libdw say that a function saves a register first at @cfa_off from the CFA? */
+static bool saves(struct file *file, struct save *save, int reg, int cfa_off)
+{
+	Dwarf_Op memory_of_ops[3], *ops;
+	struct frame frame = { 0 };
+	Dwarf_Addr start, end;
+	bool value, signal;
+	size_t n;
+
+	for (save->saved = save->start;; save->saved = end) {
+		Dwarf_Frame *dwarf = frame_at(file, save->saved);
+
+		if (!dwarf)
+			return false;
+		dwarf_frame_info(dwarf, &start, &end, &signal);
+		dwarf_frame_cfa(dwarf, &ops, &n);
+		frame.cfa = evaluate(ops, n, NULL, &value, &frame);
+		dwarf_frame_register(dwarf, reg, memory_of_ops, &ops, &n);
+		if (n) {
+			__u64 at = evaluate(ops, n, &frame.cfa, &value, &frame);
+
+			free(dwarf);
+			return !value && at == frame.cfa + cfa_off;
+		}
+		free(dwarf);
+	}
+}
+
+/* A rule that takes the CFA from below SP is for all of a call but its first byte. */
+static void find_save(struct file *file, __u64 offset, const struct unwind_table_rule *rule)
+{
+	struct save *save = &file->saves[file->nr_saves];
+	Dwarf_Frame *dwarf;
+	size_t len, n;
+	char *image;
+	__u64 addr;
+	__s32 distance;
+	Dwarf_Op *ops;
+
+	if (rule->cfa.where != UNWIND_TABLE_REG_DEREF || rule->cfa.off >= 0 ||
+	    file->nr_saves == MAX_SAVES || !addr_of(file, offset, &addr))
+		return;
+	image = elf_rawfile(file->elf, &len);
+	dwarf = frame_at(file, addr);
+	if (!dwarf || offset < 1 || offset + 4 > len || (__u8)image[offset - 1] != 0xe8)
+		return;
+	file->nr_saves++;
+	memcpy(&distance, image + offset, sizeof(distance));
+	*save = (struct save){ .call = offset, .start = addr + 4 + distance };
+	if (!dwarf_frame_cfa(dwarf, &ops, &n) && n == 1 && ops->atom == DW_OP_bregx &&
+	    (int)ops->number2 == rule->cfa_add &&
+	    saves(file, save, ops->number, rule->cfa.off))
+		save->reg = ops->number;
+	free(dwarf);
+}
+
+/* With a value from what was saved, as if the register were known; or before it is saved */
+static enum result compare_saved(struct file *file, __u64 offset, __u64 addr,
+				 struct unwind_table_rule rule, enum result result)
+{
+	unsigned int i;
+
+	for (i = 0; i < file->nr_saves; i++) {
+		const struct save *save = &file->saves[i];
+
+		if (save->reg && rule.kind == UNWIND_TABLE_UNKNOWN && addr >= save->start &&
+		    addr < save->saved)
+			return NOT_SAVED_YET;
+		if (save->reg && rule.kind == UNWIND_TABLE_CALLER && offset - save->call < 4) {
+			rule.cfa = (struct unwind_table_loc){
+				.where = UNWIND_TABLE_REG, .reg = save->reg, .off = rule.cfa_add,
+			};
+			rule.cfa_add = 0;
+			result = compare_rule(file, addr, &rule);
+			return result == AGREE ? SAVED_BELOW : result;
+		}
+	}
+	return result;
+}
+
+/* Is this the last byte before a row of libdw, of an instruction that is longer, and no call? */
+static bool is_no_call(struct file *file, __u64 offset, __u64 addr)
+{
+	Dwarf_Frame *dwarf = frame_at(file, addr + 1);
+	Dwarf_Addr start = 0;
+	const __u8 *code;
+	int i;
+	bool signal;
+	size_t len;
+
+	if (dwarf)
+		dwarf_frame_info(dwarf, &start, NULL, &signal);
+	free(dwarf);
+	code = (const __u8 *)elf_rawfile(file->elf, &len) + offset + 1;
+	if (start != addr + 1 || offset < 6 || code[-5] == 0xe8 || code[-1] == 0xc3)
+		return false;
+	for (i = 2; i < 8; i++) {
+		if (code[-i] == 0xff && ((code[1 - i] >> 3 & 7) == 2 || (code[1 - i] >> 3 & 7) == 3))
+			return false;
+	}
+	return true;
+}
+
 static void compare_byte(struct file *file, const struct unwind_table *table,
 			 __u64 offset, const struct unwind_table_rule *rule)
 {
@@ -425,6 +546,10 @@ static void compare_byte(struct file *file, const struct unwind_table *table,
 		addr = offset;
 	} else {
 		result = compare_rule(file, addr, rule);
+		if (!results[result].explained)
+			result = compare_saved(file, offset, addr, *rule, result);
+		if (result == UNKNOWN_WITHOUT_REASON && is_no_call(file, offset, addr))
+			result = NO_CALL;
 	}
 	if (!results[result].explained && file->stats->places[UNWIND_TABLE_R_OVERLAP])
 		result = OVERLAP;
@@ -437,8 +562,9 @@ static void compare_byte(struct file *file, const struct unwind_table *table,
 	}
 }
 
+/* @only_saves: find what functions save, which others' rules depend on */
 static void compare_table(struct file *file, const struct unwind_table *table,
-			  unsigned int step)
+			  unsigned int step, bool only_saves)
 {
 	const struct unwind_table_header *header;
 	const struct unwind_table_run *runs;
@@ -465,12 +591,13 @@ static void compare_table(struct file *file, const struct unwind_table *table,
 			k = page ? blocks[page << shift] + 1 : 0;
 			last = blocks[(page + 1) << shift];
 			for (; k <= last; k++) {
-				const struct unwind_table_rule *rule;
+				const struct unwind_table_rule *rule = &rules[rows[k].rule];
 				__u64 end = start + UNWIND_TABLE_PAGE_SIZE;
 
-				if (k % step)
+				if (only_saves)
+					find_save(file, start + rows[k].offset, rule);
+				if (only_saves || k % step)
 					continue;
-				rule = &rules[rows[k].rule];
 				if (k < last)
 					end = start + rows[k + 1].offset;
 				nr_rows++;
@@ -557,7 +684,10 @@ static void compare_file(const char *name, unsigned int step)
 	} else if (!rc) {
 		open_dwarf(&file, fd);
 		file.stats = unwind_table_stats(table);
-		compare_table(&file, table, step);
+		file.saves = calloc(MAX_SAVES + 1, sizeof(*file.saves));
+		compare_table(&file, table, step, true);
+		compare_table(&file, table, step, false);
+		free(file.saves);
 		close_dwarf(&file);
 		unwind_table_free(table);
 		nr_files++;

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "check.h"
 #include "elf_build.h"
 #include "unwind-table.h"
 

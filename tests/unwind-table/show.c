@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "unwind-table.h"
 
 static void print_stats(const struct unwind_table_stats *stats)

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * step [-b BURSTS] [-r ROOT] N COMMAND [ARGUMENT...] - are the rules right where code
+ * step [-s] [-b BURSTS] [-r ROOT] N COMMAND [ARGUMENT...] - are the rules right where code
  * really goes?
  *
  * Steps through the first N instructions of a program and keeps count of calls and
  * returns. At each instruction the rule for it has to give the return address, CFA
  * and frame pointer of the call that led there. This knows nothing of CFI, so it
  * checks what is known of gaps as well. Exits with 1 if anything is wrong.
+ *
+ * Of the callers' rules, one that takes the CFA from memory depends on what the functions below
+ * have done so far, so it is checked at each instruction, if a walk comes to it: -s: there has to
+ * be one.
  *
  * With -b, that many times N instructions are stepped through, of the thread that has
  * worked most since the last time, and the program runs freely in between, and again when
@@ -42,6 +46,8 @@
 
 #include "unwind-table.h"
 
+#define REG_FP		6
+#define REG_SP		7
 #define MAX_DEPTH	10000
 #define VDSO_BYTES	(2 * 4096)
 #define MAX_MAPS	200
@@ -57,6 +63,7 @@ struct call {
 	__u64	fp;
 	bool	is_claim;	/* A rule has said so; nobody has seen it. */
 	bool	has_fp;
+	struct unwind_table_rule rule;	/* for where it returns to, if that was seen */
 };
 
 struct count {
@@ -99,7 +106,7 @@ static bool in_bursts;
 static pid_t pid, thread;
 
 static unsigned long nr_right, nr_outermost, nr_unknown, nr_not_covered, nr_no_table,
-	nr_not_proven, nr_wrong, nr_lost_fp, nr_steps;
+	nr_not_proven, nr_wrong, nr_lost_fp, nr_steps, nr_saved;
 
 static bool read_memory(__u64 addr, void *to, size_t len)
 {
@@ -252,6 +259,15 @@ static struct unwind_table_rule find_rule(const struct unwind_table *table, __u6
 	return found;
 }
 
+static struct unwind_table_rule find_rule_of(__u64 ip)
+{
+	static const struct unwind_table_rule none = { .kind = UNWIND_TABLE_NOT_COVERED };
+	const struct map *map = find_map(ip);
+
+	return map && map->file->table ? find_rule(map->file->table, ip - map->start + map->offset) :
+					 none;
+}
+
 static __u64 reg_of(const struct user_regs_struct *r, unsigned int reg)
 {
 	const __u64 regs[] = {
@@ -381,6 +397,35 @@ static void add_verdict(struct count *count, enum verdict verdict)
 	count->lost_fp += verdict == LOST_FP;
 }
 
+/* The callers that a walk comes to: SP and FP are all that is known there. */
+static void check_callers(void)
+{
+	struct user_regs_struct r = { 0 };
+	unsigned int i;
+
+	for (i = depth - 1; i > 0; i--) {
+		const struct unwind_table_rule *rule = &calls[i].rule;
+		const struct map *map;
+		__u64 cfa;
+
+		if (rule->kind != UNWIND_TABLE_CALLER ||
+		    (rule->cfa.reg != REG_SP && rule->cfa.reg != REG_FP))
+			return;
+		if (rule->cfa.where != UNWIND_TABLE_REG_DEREF)
+			continue;
+		r.rsp = calls[i].cfa;
+		r.rbp = calls[i].fp;
+		cfa = at_loc(&rule->cfa, 0, &r) + rule->cfa_add;
+		if (cfa == calls[i - 1].cfa && at_loc(&rule->ra, cfa, &r) == calls[i - 1].ra) {
+			nr_saved++;
+			continue;
+		}
+		map = find_map(calls[i].ra - 1);
+		wrong(map, calls[i].ra - 1 - map->start + map->offset, "caller");
+		return;
+	}
+}
+
 static void check(const struct user_regs_struct *r)
 {
 	const struct map *map = find_map(r->rip);
@@ -394,6 +439,8 @@ static void check(const struct user_regs_struct *r)
 	offset = r->rip - map->start + map->offset;
 	verdict = judge(r, map, offset);
 	add_verdict(&map->file->all, verdict);
+	if (verdict == RIGHT)
+		check_callers();
 	if (in_bursts && !has_fde(map->file, offset))
 		add_verdict(&map->file->no_fde, verdict);
 }
@@ -491,6 +538,7 @@ static void follow(const struct user_regs_struct *before, const __u8 *code,
 			.cfa	= before->rsp,
 			.fp	= before->rbp,
 			.has_fp	= true,
+			.rule	= find_rule_of(word_at(after->rsp) - 1),
 		};
 		return;
 	}
@@ -674,20 +722,23 @@ static void start(char **argv, const char *root)
 int main(int argc, char **argv)
 {
 	unsigned long bursts = 0, n, i;
+	bool is_saved = false;
 	const char *root = NULL;
 	int option;
 
-	while ((option = getopt(argc, argv, "+b:r:")) != -1) {
+	while ((option = getopt(argc, argv, "+b:r:s")) != -1) {
 		if (option == 'b')
 			bursts = strtoul(optarg, NULL, 0);
 		else if (option == 'r')
 			root = optarg;
+		else if (option == 's')
+			is_saved = true;
 		else
 			return 2;
 	}
 	argv += optind;
 	if (argc - optind < 2)
-		errx(2, "usage: step [-b BURSTS] [-r ROOT] N COMMAND [ARGUMENT...]");
+		errx(2, "usage: step [-s] [-b BURSTS] [-r ROOT] N COMMAND [ARGUMENT...]");
 	n = strtoul(argv[0], NULL, 0);
 	in_bursts = bursts;
 	elf_version(EV_CURRENT);
@@ -707,11 +758,12 @@ int main(int argc, char **argv)
 		print_file(&files[i]);
 	printf("%s: %lu instructions, %lu right, %lu outermost, ", argv[1], nr_steps, nr_right,
 	       nr_outermost);
-	printf("%lu unknown, %lu not covered, %lu without table, %lu wrong", nr_unknown,
+	printf("%lu unknown, %lu not covered, %lu without table, %lu wrong, ", nr_unknown,
 	       nr_not_covered, nr_no_table, nr_wrong);
+	printf("%lu callers by what is saved below them", nr_saved);
 	if (in_bursts)
 		printf(", %lu not proven, %lu with another FP than .eh_frame says", nr_not_proven,
 		       nr_lost_fp);
 	putchar('\n');
-	return nr_wrong || !nr_right;
+	return nr_wrong || !nr_right || (is_saved && !nr_saved);
 }

@@ -48,6 +48,24 @@ static int child(void *arg)
 	return 0;
 }
 
+/* Where functions are bound at their first call, this one is while another one is, under audit. */
+static int even(void)
+{
+	return 0;
+}
+
+static int odd(void)
+{
+	return 1;
+}
+
+static int (*resolve_parity(void))(void)
+{
+	return getppid() & 1 ? odd : even;
+}
+
+static int parity(void) __attribute__((ifunc("resolve_parity")));
+
 static int compare(const void *a, const void *b)
 {
 	return *(const int *)a - *(const int *)b;
@@ -83,6 +101,7 @@ int main(void)
 	pthread_t id;
 	pid_t pid;
 
+	sink += parity();
 	signal(SIGUSR1, handler);
 	raise(SIGUSR1);
 	kill(getpid(), SIGUSR1);

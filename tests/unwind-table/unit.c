@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "elf_build.h"
 #include "fingerprint.h"
 #include "unwind-table.h"

@@ -29,7 +29,7 @@
 enum outcome {
 	OUT_SAME,	/* They agree. */
 	OUT_UNSAID,	/* elfutils has a frame, or its FP, but the table says nothing. */
-	OUT_KNOWN,	/* elfutils has no frame, the table knows better. */
+	OUT_KNOWN,	/* elfutils has no frame, or one in a register that is not known. */
 	OUT_NOTHING,	/* Neither has anything. */
 	OUT_STRANGE,	/* elfutils has an expression that is not known here. */
 	OUT_DIFFERENT,
@@ -212,8 +212,11 @@ static enum outcome compare(const struct unwind_table_rule *rule,
 		if (theirs.strange)
 			return OUT_STRANGE;
 		*what = difference(&ours, &theirs);
+		/* Below SP is what the function that was called has saved. */
 		if (*what)
-			return OUT_DIFFERENT;
+			return rule->cfa.where == UNWIND_TABLE_REG_DEREF &&
+			       rule->cfa.reg == REG_SP && rule->cfa.off < 0 ?
+			       OUT_KNOWN : OUT_DIFFERENT;
 	}
 	return ours.no_fp && !theirs.no_fp ? OUT_UNSAID : OUT_SAME;
 }

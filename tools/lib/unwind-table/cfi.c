@@ -133,7 +133,7 @@ static __u64 get_address(struct ut_cursor *c, const struct ut_section *section, 
 	return value;
 }
 
-/* Where a register's location is kept, NULL: it does not matter */
+/* Where a register's location is noted, NULL: it does not matter */
 static struct ut_loc *loc_of(struct ut_state *state, __u64 reg)
 {
 	switch (reg) {
@@ -154,6 +154,8 @@ static void set_loc(struct ut_state *state, __u64 reg, enum ut_how how, __s64 of
 
 	if (loc)
 		*loc = (struct ut_loc){ .how = how, .off = off };
+	else if (reg == state->kept_reg)
+		state->kept = how == UT_OFFSET ? off : 0;
 }
 
 /* A register's expression may use the CFA. */
@@ -217,10 +219,12 @@ static bool change_state(struct ut_cursor *c, __u8 op, const struct ut_cie *cie,
 		break;
 	case CFA_EXPRESSION:
 		reg = ut_get_uleb(c);
+		set_loc(state, reg, UT_EXPRESSION, 0);
 		set_expr(c, loc_of(state, reg), UT_EXPRESSION, true);
 		break;
 	case CFA_VAL_EXPRESSION:
 		reg = ut_get_uleb(c);
+		set_loc(state, reg, UT_VAL_EXPRESSION, 0);
 		set_expr(c, loc_of(state, reg), UT_VAL_EXPRESSION, true);
 		break;
 	case CFA_DEF_CFA:
@@ -267,6 +271,8 @@ static void restore(struct ut_state *state, const struct ut_cie *cie, __u64 reg)
 	case UT_REG_RA:
 		state->ra = cie->state.ra;
 		break;
+	default:
+		set_loc(state, reg, UT_UNSPECIFIED, 0);
 	}
 }
 
@@ -681,6 +687,8 @@ static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
 	struct unwind_table_rule rule;
 	int err = 0;
 
+	if (machine->look)
+		return machine->look(machine->data, start, end, state);
 	if (start == end || ut_rows_add_recent(rows, start, end, key, &err))
 		return err;
 	reason = ut_rule_of(state, cie->signal, &context, &rule);
@@ -793,18 +801,18 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 	const struct ut_cie *cie = &fdes->cies[fde->cie];
 	struct ut_cursor c = { .pos = fde->program, .end = fde->program_end };
 	__u64 loc = fde->start, from = fde->start + skip, advance;
+	enum unwind_table_reason reason = cie->unusable;
 	struct ut_state state = cie->state;
 	int err;
 
 	/* Each instruction has a byte at least, and each operation of an expression. */
 	if (!ut_work(elf->work, fde->program_end - fde->program))
 		return -E2BIG;
-	if (cie->unusable != UT_NO_REASON)
-		return ut_rows_add_unknown(rows, from, fde->end, cie->unusable);
-
 	machine->nr = 0;
 	machine->realigned = false;
-	while (ut_more(&c)) {
+	state.kept_reg = machine->kept_reg;
+	state.kept = 0;
+	while (reason == UT_NO_REASON && ut_more(&c)) {
 		__u8 op = ut_get_u8(&c);
 
 		if (!get_advance(&c, op, cie, loc - segment->offset + segment->addr, &advance)) {
@@ -830,6 +838,9 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 	if (loc < from)
 		loc = from;
 	if (c.bad)
-		return ut_rows_add_unknown(rows, loc, fde->end, UNWIND_TABLE_R_CFI);
+		reason = UNWIND_TABLE_R_CFI;
+	if (reason != UT_NO_REASON)
+		return machine->look ? machine->look(machine->data, loc, fde->end, NULL) :
+				       ut_rows_add_unknown(rows, loc, fde->end, reason);
 	return add_range(elf, cie, fde, loc, fde->end, &state, machine, rows);
 }

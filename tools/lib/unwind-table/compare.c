@@ -362,7 +362,7 @@ int unwind_table_compare(int fd, bool given, struct unwind_table_comparison *com
 	if (err)
 		goto out;
 	block = unwind_table_data(table, &len);
-	ut_view_open(&c->view, block, len);
+	ut_view_open(&c->view, block);
 	err = fstat(fd, &stat) ? -errno : 0;
 	src.len = stat.st_size;
 	c->lsda_left = UNWIND_TABLE_WORK * src.len;

@@ -13,6 +13,7 @@
  *	gaps.c	knows what some gaps are
  *	known.c	knows some code byte by byte
  *	starts.c finds out where functions start that have no FDE
+ *	callee.c knows where a register is that has the CFA and was saved
  *	rows.c	collects rows and rules and puts the table together
  *
  * An error that concerns a file as a whole is a negative errno. What is wrong with a
@@ -110,6 +111,9 @@ enum ut_start {
 	UT_NR_STARTS
 };
 
+/* What looks like a call of @target at the address @at */
+typedef int (*ut_starts_call_t)(void *data, __u64 at, __u64 target);
+
 /* Code that is looked through at once */
 #define UT_SCAN_LEN		(64 * 1024)
 
@@ -142,6 +146,8 @@ struct ut_elf {
 	struct ut_table		symbols[2];	/* .symtab, .dynsym */
 	/* A bit for each byte of code, NULL before it is asked for: see starts.c */
 	__u64			*starts[UT_NR_STARTS];
+	ut_starts_call_t	call;		/* for each call, perhaps more than once */
+	void			*call_data;
 	/* Addresses of data that instructions seem to compute, sorted */
 	__u64			*data;
 	size_t			nr_data;
@@ -154,6 +160,8 @@ struct ut_elf {
 	struct map		*endless;	/* functions that seem not to return */
 	struct map		*imports;	/* pointers to functions, by address */
 	struct ut_work		follow_work;
+	struct ut_callees	*callees;
+	const struct ut_patch	*patches;	/* in order, with one behind all code; or NULL */
 	bool			no_follow;
 	bool			no_cfi;		/* as if there were none: it is the judge */
 	struct unwind_table_stats *stats;
@@ -316,6 +324,9 @@ struct ut_state {
 	struct ut_loc	fp;
 	struct ut_loc	sp;
 	struct ut_loc	ra;
+	/* Of one register more: where it is saved, as an offset from the CFA, or 0 */
+	__u64		kept_reg;
+	__s64		kept;
 };
 
 struct ut_cie {
@@ -374,6 +385,10 @@ struct ut_machine {
 	size_t		max;
 	bool		realigned;	/* the CFA was an expression before */
 	struct ut_spread spread;	/* the last one */
+	/* If set, called instead of adding rows, with NULL for a state that is unknown */
+	int		(*look)(void *data, __u64 start, __u64 end, const struct ut_state *state);
+	void		*data;
+	__u64		kept_reg;
 };
 
 __u64 ut_cfi_lsda(const struct ut_cie *cie, const struct ut_fde *fde);
@@ -414,7 +429,24 @@ void ut_rows_set_recent(struct ut_rows *rows, __u64 key);
 int ut_rows_add_gap(struct ut_rows *rows, const struct ut_segment *segment,
 		    __u64 start, __u64 end);
 int ut_rows_flush(struct ut_rows *rows);
+int ut_rows_end_walks(struct ut_rows *rows);
 int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len);
+
+/* callee.c */
+/* rbx, r12 to r15 */
+#define UT_CALLEE_SAVED		(1U << 3 | 0xfU << 12)
+
+/* Another rule for some code, by offsets in the file */
+struct ut_patch {
+	__u64				start;
+	__u64				end;
+	struct unwind_table_rule	rule;
+};
+
+int ut_callees_note(struct ut_elf *elf, __u64 start, __u64 end,
+		    const struct unwind_table_rule *rule);
+int ut_callees_find(struct ut_elf *elf, const struct ut_fdes *fdes);
+void ut_callees_free(struct ut_callees *callees);
 
 /* known.c */
 #define UT_MAX_KNOWN		512
@@ -438,9 +470,14 @@ bool ut_is_plain(const struct unwind_table_rule *rule);
 /* starts.c */
 size_t ut_prologue(const __u8 *code, size_t len);
 int ut_starts_find(struct ut_elf *elf);
+int ut_starts_find_calls(struct ut_elf *elf, ut_starts_call_t call, void *data);
 /* Functions are aligned to this, unless they are not aligned at all. */
 #define UT_ALIGN		16
 
+/* Bytes of the longest call: ff /2 with a SIB byte and a distance of four bytes */
+#define UT_MAX_CALL		7
+
+bool ut_starts_is_no_call(const __u8 *at);
 bool ut_starts_is_padded(const __u8 *at, size_t n);
 bool ut_starts_is_padding(const __u8 *code, size_t len);
 bool ut_starts_is_end(const __u8 *code, size_t len, __u64 addr);
@@ -476,7 +513,7 @@ struct unwind_table {
 	struct unwind_table_stats	stats;
 };
 
-/* Parts of a table, wherever it is; of one that was checked */
+/* Parts of a table, wherever it is */
 struct ut_view {
 	struct unwind_table_header	header;
 	const __u8			*runs;
@@ -486,7 +523,7 @@ struct ut_view {
 	const __u8			*rules;
 };
 
-const char *ut_view_open(struct ut_view *view, const void *data, size_t len);
+void ut_view_open(struct ut_view *view, const void *data);
 
 /* The block may be anywhere, so its elements need not be aligned. */
 static inline struct unwind_table_run

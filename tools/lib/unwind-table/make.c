@@ -187,12 +187,36 @@ static __u64 uncounted(const struct unwind_table_stats *stats)
 	return bytes;
 }
 
+/*
+ * Where a function begins right behind another one, nothing returns to, unless there is a call
+ * before it, of one that does not return. But coroutines that are entered by a return leave such
+ * addresses on the stack. They are looked up by the byte before, which ends the walk.
+ */
+static int end_walks(struct maker *maker, const struct ut_fde *fde)
+{
+	const struct ut_segment *segment = &maker->elf.code[fde->segment];
+	__u8 code[UT_MAX_CALL];
+
+	if (fde->start - segment->offset < sizeof(code))
+		return 0;
+	if (!ut_work(&maker->work, UT_WORK_READ))
+		return -E2BIG;
+	if (ut_elf_read_code(&maker->elf, segment, fde->start - sizeof(code), code,
+			     sizeof(code)) != sizeof(code) ||
+	    !ut_starts_is_no_call(code + sizeof(code)))
+		return 0;
+	return ut_rows_end_walks(maker->rows);
+}
+
 static int run(struct maker *maker, struct sweep *sweep, const struct ut_fde *fde,
 	       __u64 skip)
 {
 	struct unwind_table_stats *stats = maker->stats;
+	bool is_next = maker->end == fde->start && maker->end > maker->segment->offset && !skip;
 	int err = skip_to(maker, fde->start + skip);
 
+	if (!err && is_next && !sweep->fdes.cies[fde->cie].signal)
+		err = end_walks(maker, fde);
 	if (err)
 		return err;
 	maker->end = fde->end;
@@ -214,8 +238,13 @@ static int add_rows(struct maker *maker)
 	struct sweep *eh_frame = &maker->eh_frame, *debug_frame = &maker->debug_frame;
 	struct unwind_table_stats *stats = maker->stats;
 	__u64 skip = 0, debug_skip = 0;
-	int err = 0;
+	int err;
 
+	maker->rows = ut_rows_new(&maker->elf, stats, &err);
+	maker->segment = maker->elf.code;
+	maker->end = maker->elf.code[0].offset;
+	*eh_frame = (struct sweep){ .fdes = eh_frame->fdes };
+	*debug_frame = (struct sweep){ .fdes = debug_frame->fdes };
 	while (!err) {
 		const struct ut_fde *fde = peek(eh_frame, &skip, stats);
 		const struct ut_fde *debug = peek(debug_frame, &debug_skip, stats);
@@ -255,6 +284,7 @@ static __u64 work_limit(const struct ut_elf *elf)
 static int make(struct maker *maker, struct unwind_table *table)
 {
 	struct ut_elf *elf = &maker->elf;
+	struct unwind_table_stats read;
 	unsigned int i;
 	int err;
 
@@ -271,12 +301,18 @@ static int make(struct maker *maker, struct unwind_table *table)
 	if (!maker->eh_frame.fdes.nr_fdes && !maker->debug_frame.fdes.nr_fdes && !elf->is_go)
 		return -ENODATA;
 
-	maker->rows = ut_rows_new(elf, &table->stats, &err);
-	if (!maker->rows)
-		return err;
-	maker->segment = elf->code;
-	maker->end = elf->code[0].offset;
+	read = table->stats;
 	err = add_rows(maker);
+	if (!err && !table->stats.places[UNWIND_TABLE_R_OVERLAP])
+		err = ut_callees_find(elf, &maker->eh_frame.fdes);
+	/* Few files need that, and they are small. */
+	if (!err && elf->patches) {
+		ut_rows_free(maker->rows);
+		table->stats = read;
+		maker->work.done = 0;
+		elf->follow_work.done = 0;
+		err = add_rows(maker);
+	}
 	if (err)
 		return err;
 	/* Go files have no FDEs, but where C was linked with them. */
@@ -311,6 +347,7 @@ int ut_make(const struct ut_source *src, struct unwind_table **result)
 		close_sweep(&maker->eh_frame);
 		close_sweep(&maker->debug_frame);
 		free(maker->machine.stack);
+		ut_callees_free(maker->elf.callees);
 		ut_elf_close(&maker->elf);
 	}
 	free(maker);

@@ -116,14 +116,26 @@ static void print_page(const struct ut_view *view, __u32 page, __u64 offset,
 	}
 }
 
+/* Find the parts of a table. */
+void ut_view_open(struct ut_view *view, const void *data)
+{
+	const struct unwind_table_header *header = &view->header;
+
+	memcpy(&view->header, data, sizeof(*header));
+	view->runs = (const __u8 *)data + sizeof(*header);
+	view->nr_blocks = header->nr_pages * UT_PAGE_BLOCKS(header->block_shift);
+	view->blocks = view->runs + header->nr_runs * sizeof(struct unwind_table_run);
+	view->rows = view->blocks + (view->nr_blocks + 1) * sizeof(__u32);
+	view->rules = view->rows + header->nr_rows * sizeof(struct unwind_table_row);
+}
+
 int unwind_table_print(const struct unwind_table *table, uint64_t start, uint64_t end,
 		       FILE *out)
 {
 	struct ut_view view;
 	__u32 run, page = 0, i;
 
-	if (ut_view_open(&view, table->data, table->len))
-		return -EINVAL;
+	ut_view_open(&view, table->data);
 	for (run = 0; run < view.header.nr_runs; run++) {
 		struct unwind_table_run r = ut_view_run(&view, run);
 

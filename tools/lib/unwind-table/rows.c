@@ -42,6 +42,7 @@ struct ut_rows {
 
 	struct recent			recent[1 << RECENT_BITS];
 
+	const struct ut_patch		*patch;		/* the next one, if there are any */
 	__u64				end;		/* of what was added */
 	int				last;		/* its rule */
 	enum unwind_table_reason	reason;		/* why that is unknown, or its FP */
@@ -175,6 +176,7 @@ struct ut_rows *ut_rows_new(struct ut_elf *elf,
 	if (!rows)
 		return NULL;
 	rows->elf = elf;
+	rows->patch = elf->patches;
 	rows->stats = stats;
 	rows->reason = UT_NO_REASON;
 	*err = make_runs(rows);
@@ -292,8 +294,8 @@ static void count_reason(struct ut_rows *rows, __u64 start, __u64 end,
 }
 
 /* Code with the rule @index, of which @reason says why it is unknown or without FP */
-static int add(struct ut_rows *rows, __u64 start, __u64 end, int index,
-	       enum unwind_table_reason reason)
+static int add_as_it_is(struct ut_rows *rows, __u64 start, __u64 end, int index,
+			enum unwind_table_reason reason)
 {
 	int err;
 
@@ -318,6 +320,37 @@ static int add(struct ut_rows *rows, __u64 start, __u64 end, int index,
 	err = add_index(rows, start, end, index);
 	rows->last = index;
 	rows->reason = reason;
+	return err;
+}
+
+/* The same, but with what patches have in its place */
+static int add(struct ut_rows *rows, __u64 start, __u64 end, int index,
+	       enum unwind_table_reason reason)
+{
+	const struct unwind_table_rule *rule = &rows->rules[index];
+	int err = 0;
+
+	if (UT_CALLEE_SAVED >> rule->cfa.reg & 1)
+		err = ut_callees_note(rows->elf, start, end, rule);
+	while (rows->patch && rows->patch->start < end && !err) {
+		const struct ut_patch *patch = rows->patch;
+		int other = index_of(rows, &patch->rule);
+		__u64 from = patch->start > start ? patch->start : start;
+		__u64 to = patch->end < end ? patch->end : end;
+
+		err = other < 0 ? other : add_as_it_is(rows, start, from, index, reason);
+		if (!err)
+			err = add_as_it_is(rows, from, to, other,
+					   other == UT_RULE_UNKNOWN ? UNWIND_TABLE_R_REGISTER :
+								      UT_NO_REASON);
+		start = to;
+		if (patch->end > end)
+			break;
+		rows->patch++;
+	}
+	if (!err)
+		err = add_as_it_is(rows, start, end, index, reason);
+	rows->last = index;
 	return err;
 }
 
@@ -396,6 +429,18 @@ int ut_rows_flush(struct ut_rows *rows)
 		return 0;
 	rows->has_gap = false;
 	return ut_gap_add(rows->elf, &gap, rows);
+}
+
+/* The last byte, which is no instruction of its own, ends a walk. */
+int ut_rows_end_walks(struct ut_rows *rows)
+{
+	const struct unwind_table_row *last = &rows->rows[rows->nr_rows - 1];
+
+	if (rows->rules[last->rule].kind != UNWIND_TABLE_CALLER ||
+	    last->offset == rows->end - 1 - rows->page_start)
+		return 0;
+	rows->stats->covered_bytes--;
+	return add_row(rows, rows->end - 1, UT_RULE_UNKNOWN);
 }
 
 /* The more rows a table has, the smaller are its blocks: one for eight rows. */

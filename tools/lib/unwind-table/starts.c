@@ -197,6 +197,7 @@ static int mark_code(struct ut_elf *elf, const __u8 *code, size_t len, __u64 add
 	const size_t before = kind == UT_START_ADDRESS ? 2 : 1;
 	const __u8 *at = code + before - 1, *end = code + len;
 	__s32 distance;
+	int err = 0;
 
 	if (!ut_work(elf->work, UT_WORK_READ + UT_WORK_SCAN(len)))
 		return -E2BIG;
@@ -211,6 +212,10 @@ static int mark_code(struct ut_elf *elf, const __u8 *code, size_t len, __u64 add
 
 			memcpy(&distance, at + before, sizeof(distance));
 			target = addr + (at - code) + before + 4 + distance;
+			if (kind == UT_START_CALL && elf->call)
+				err = elf->call(elf->call_data, addr + (at - code), target);
+			if (err)
+				return err;
 			if (kind != UT_START_JUMP || is_far_jump(elf, target, distance))
 				mark(elf, kind, target);
 			if (kind == UT_START_ADDRESS && !ut_elf_text_at(elf, target) &&
@@ -421,6 +426,20 @@ int ut_starts_find(struct ut_elf *elf)
 	return err;
 }
 
+/* The same once more, with a look at all calls */
+int ut_starts_find_calls(struct ut_elf *elf, ut_starts_call_t call, void *data)
+{
+	unsigned int i;
+
+	for (i = 0; i < UT_NR_STARTS; i++) {
+		free(elf->starts[i]);
+		elf->starts[i] = NULL;
+	}
+	elf->call = call;
+	elf->call_data = data;
+	return ut_starts_find(elf);
+}
+
 /**
  * ut_starts_find_next - The next start of a kind
  * @elf:	The file, whose starts were found
@@ -511,6 +530,22 @@ static enum before what_is_before(const __u8 *at, size_t n)
 	    (n >= 1 && at[-1] == 0xf4))
 		return STAYS_AWAY;
 	return n >= 5 && at[-5] == 0xe8 ? CALLS : RUNS_ON;
+}
+
+/*
+ * Is there the end of a jump, or of padding, before @at, where UT_MAX_CALL bytes can be read? It
+ * is not if that may be a call, or the last byte an instruction of its own.
+ */
+bool ut_starts_is_no_call(const __u8 *at)
+{
+	int n;
+
+	for (n = 2; n <= UT_MAX_CALL; n++) {
+		if (at[-n] == 0xff && (at[1 - n] & 0x30) == 0x10)
+			return false;
+	}
+	return at[-5] != 0xe8 && !memchr("\x90\xc3\xcb\xcc\xcf\xf4", at[-1], 6) &&
+	       what_is_before(at, UT_MAX_CALL) >= STAYS_AWAY;
 }
 
 /* Is there padding before the code at @at, before which @n bytes can be read? */

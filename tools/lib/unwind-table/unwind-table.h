@@ -117,12 +117,6 @@ const char *unwind_table_origin_name(enum unwind_table_origin origin);
 const char *unwind_table_reason_name(enum unwind_table_reason reason);
 
 /*
- * unwind_table_check - does a block have the form of linux/unwind_table.h? NULL if it
- * does, otherwise what is wrong
- */
-const char *unwind_table_check(const void *data, size_t len);
-
-/*
  * unwind_table_follows - can it follow instructions? Not if it was built without Zydis.
  */
 bool unwind_table_follows(void);

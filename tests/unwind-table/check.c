@@ -6,6 +6,7 @@
 
 #include <linux/elf-em.h>
 
+#include "check.h"
 #include "internal.h"
 
 static const char *check_header(const struct unwind_table_header *header)
@@ -37,31 +38,20 @@ static const char *check_header(const struct unwind_table_header *header)
 }
 
 /* Find the parts, without a look at what is in them */
-const char *ut_view_open(struct ut_view *view, const void *data, size_t len)
+static const char *open_view(struct ut_view *view, const void *data, size_t len)
 {
-	const struct unwind_table_header *header = &view->header;
-	const __u8 *start = data;
+	const struct unwind_table_header *header = data;
 	const char *wrong;
-	size_t want;
 
 	if (len < sizeof(*header))
 		return "shorter than a header";
-	memcpy(&view->header, data, sizeof(*header));
 	wrong = check_header(header);
 	if (wrong)
 		return wrong;
-
 	/* With these limits it cannot overflow. */
-	view->runs = start + sizeof(*header);
-	view->nr_blocks = header->nr_pages * UT_PAGE_BLOCKS(header->block_shift);
-	view->blocks = view->runs + header->nr_runs * sizeof(struct unwind_table_run);
-	view->rows = view->blocks + (view->nr_blocks + 1) * sizeof(__u32);
-	view->rules = view->rows + header->nr_rows * sizeof(struct unwind_table_row);
-	want = sizeof(*header) + header->nr_runs * sizeof(struct unwind_table_run) +
-	       (view->nr_blocks + 1) * sizeof(__u32) +
-	       header->nr_rows * sizeof(struct unwind_table_row) +
-	       header->nr_rules * sizeof(struct unwind_table_rule);
-	return len == want ? NULL : "length";
+	ut_view_open(view, data);
+	return view->rules + header->nr_rules * sizeof(struct unwind_table_rule) ==
+	       (const __u8 *)data + len ? NULL : "length";
 }
 
 static const char *check_runs(const struct ut_view *view)
@@ -182,7 +172,7 @@ static const char *check_rules(const struct ut_view *view)
 const char *unwind_table_check(const void *data, size_t len)
 {
 	struct ut_view view;
-	const char *wrong = ut_view_open(&view, data, len);
+	const char *wrong = open_view(&view, data, len);
 
 	if (!wrong)
 		wrong = check_runs(&view);
