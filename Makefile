@@ -3,6 +3,7 @@
 # Front door; the work is done by the scripts in harness/.
 
 CMD ?=
+PROGRAM ?=
 T ?=
 MIN ?= 10
 V ?= 1
@@ -18,6 +19,8 @@ CONFIG ?= generic
 
 help:
 	@echo 'make run              boot the guest, record programs, show their stacks, draw a flame graph'
+	@echo "make run PROGRAM='...'"
+	@echo '                      record any command of a Debian 13, and draw its flame graph'
 	@echo "make run CMD='...'    run any command in the guest"
 	@echo 'make flame [DATA=perf.data] [FLAME=build/flame.html]'
 	@echo '                      draw a recording as a page for any browser'
@@ -42,7 +45,7 @@ help:
 	@echo 'make unwind-tables    build the service that makes tables for files'
 	@echo 'make bench            count instructions per event, against the base and unwinding in place'
 	@echo 'make figures          write the figures of the last runs to the pages'
-	@echo 'make picture          draw what make run has recorded as the picture of the README'
+	@echo 'make picture          record nginx in two ways: the picture of the README'
 	@echo 'make check            check that the series is in order, and run checkpatch on it'
 	@echo "make series [V=n] [SIGNOFF='Name <mail>'] [OUT=dir]"
 	@echo '                      write the series for mailing, with its cover letter'
@@ -79,7 +82,7 @@ shell: kernel perf unwind-tables
 	@harness/run
 
 run: kernel perf unwind-tables
-	@harness/run $(if $(CMD),'$(subst ','\'',$(CMD))',demo)
+	@harness/run $(if $(CMD),'$(subst ','\'',$(CMD))',demo $(if $(PROGRAM),'$(subst ','\'',$(PROGRAM))'))
 ifeq ($(CMD),)
 	@harness/flame || echo 'make run: all but the flame graph is done'
 endif
@@ -168,7 +171,8 @@ bench: tree
 figures:
 	@harness/figures
 
-picture: perf
+picture: kernel perf unwind-tables
+	@harness/toolroot programs
 	@harness/picture
 
 clean:
