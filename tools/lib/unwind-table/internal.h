@@ -433,8 +433,8 @@ int ut_rows_end_walks(struct ut_rows *rows);
 int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len);
 
 /* callee.c */
-/* rbx, r12 to r15 */
-#define UT_CALLEE_SAVED		(1U << 3 | 0xfU << 12)
+/* Bits of rbx, r12 to r15 */
+#define UT_CALLEE_SAVED		0xf008U
 
 /* Another rule for some code, by offsets in the file */
 struct ut_patch {
