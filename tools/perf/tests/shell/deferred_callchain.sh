@@ -328,8 +328,8 @@ ten 10 [000] 0.000000160: unchecked K100 401100"
 
   check "unchecked" "${samples}" "$(script_complete -i "$(data unchecked)")"
   check "unchecked, figures" \
-"3 samples, 3 records, 3 merged (1 complete, 1 by unchecked frame pointers, 1 empty), 0 without record" \
-	"$(stats "$(data unchecked)")"
+"3 samples, 3 records, 3 merged (1 complete, 1 by unchecked frame pointers, 1 empty), \
+0 without record" "$(stats "$(data unchecked)")"
   perf inject --merge-callchains -i "$(data unchecked)" -o "${out}" 2>/dev/null
   check "unchecked, inject" "${samples}" "$(script_complete -i "${out}")"
 }
