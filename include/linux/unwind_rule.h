@@ -65,6 +65,7 @@ struct unwind_loc {
  *		a call but where the caller was interrupted
  * @new_thread:	A new thread starts here, too: there is no caller if the register
  *		of a system call's result is 0
+ * @no_call:	No call is there: what was found for a caller is none
  * @cfa_add:	Is added to the CFA, if that is UNWIND_REG_DEREF
  * @word:	The rule as a word, if it is an ordinary one; else 0
  *
@@ -77,6 +78,7 @@ struct unwind_rule {
 	bool			outermost;
 	bool			signal;
 	bool			new_thread;
+	bool			no_call;
 	s32			cfa_add;
 	u64			word;
 };
@@ -176,8 +178,9 @@ static inline void unwind_rule_pack(struct unwind_rule *rule)
 		rule->word = UNWIND_WORD_TABLE | UNWIND_WORD_OUTERMOST;
 		return;
 	}
-	if (rule->signal || rule->new_thread || rule->cfa.where != UNWIND_REG ||
-	    rule->ra.where != UNWIND_CFA_DEREF || rule->ra.off != -8)
+	if (rule->signal || rule->new_thread || rule->no_call ||
+	    rule->cfa.where != UNWIND_REG || rule->ra.where != UNWIND_CFA_DEREF ||
+	    rule->ra.off != -8)
 		return;
 	if (rule->cfa.reg != UNWIND_REG_FP && rule->cfa.reg != UNWIND_REG_SP)
 		return;

@@ -143,7 +143,8 @@ static bool take_loc(const struct unwind_table_loc *from, unsigned int allowed,
 static const char *take_caller(const struct unwind_table_rule *from,
 			       struct unwind_rule *rule)
 {
-	if (from->flags & ~(UNWIND_TABLE_SIGNAL | UNWIND_TABLE_NEW_THREAD))
+	if (from->flags & ~(UNWIND_TABLE_SIGNAL | UNWIND_TABLE_NEW_THREAD |
+			    UNWIND_TABLE_NO_CALL))
 		return "flags of a rule";
 	if (!take_loc(&from->cfa, LOC_REG, &rule->cfa))
 		return "CFA of a rule";
@@ -157,6 +158,7 @@ static const char *take_caller(const struct unwind_table_rule *from,
 	rule->cfa_add = from->cfa_add;
 	rule->signal = from->flags & UNWIND_TABLE_SIGNAL;
 	rule->new_thread = from->flags & UNWIND_TABLE_NEW_THREAD;
+	rule->no_call = from->flags & UNWIND_TABLE_NO_CALL;
 	unwind_rule_pack(rule);
 	return NULL;
 }

@@ -365,6 +365,8 @@ unwind_user_apply(const struct unwind_user_state *state,
 		if (rule->outermost || (rule->new_thread &&
 					unwind_user_is_new_thread(state)))
 			return UNWIND_USER_END;
+		if (rule->no_call && !exact)
+			return UNWIND_USER_UNKNOWN;
 		status = unwind_user_value(state, frame, &rule->cfa, 0, &cfa,
 					   slot);
 		if (status != UNWIND_USER_FOUND)

@@ -139,6 +139,7 @@ static void check_rule(struct unwind_rule rule, const struct unwind_table_rule *
 	check(rule.signal == !!(from->flags & UNWIND_TABLE_SIGNAL), "signal");
 	check(rule.new_thread == !!(from->flags & UNWIND_TABLE_NEW_THREAD),
 	      "new thread");
+	check(rule.no_call == !!(from->flags & UNWIND_TABLE_NO_CALL), "no call");
 	check(!rule.outermost, "not outermost");
 	check(rule.cfa_add == from->cfa_add, "second offset");
 	check_loc(&rule.cfa, &from->cfa);

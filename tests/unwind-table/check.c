@@ -129,7 +129,7 @@ static const char *check_caller(const struct unwind_table_rule *rule)
 		wrong = check_loc(&rule->fp);
 	if (wrong)
 		return wrong;
-	if (rule->flags & ~(UNWIND_TABLE_SIGNAL | UNWIND_TABLE_NEW_THREAD))
+	if (rule->flags & ~(UNWIND_TABLE_SIGNAL | UNWIND_TABLE_NEW_THREAD | UNWIND_TABLE_NO_CALL))
 		return "unknown flag of a rule";
 	if (rule->cfa.where != UNWIND_TABLE_REG &&
 	    rule->cfa.where != UNWIND_TABLE_REG_DEREF)

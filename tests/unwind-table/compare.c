@@ -48,7 +48,6 @@ enum result {
 	NO_FP_STALE,
 	SAVED_BELOW,
 	NOT_SAVED_YET,
-	NO_CALL,
 	OVERLAP,
 	DIFFERENT_CFA,
 	DIFFERENT_RA,
@@ -79,7 +78,6 @@ static const struct {
 	[NO_FP_STALE]		= { "no FP here, FP at FP without a CFA by FP there", true },
 	[SAVED_BELOW]		= { "CFA here from what the function called has saved, in that register there", true },
 	[NOT_SAVED_YET]		= { "unknown here, before such a function has saved it", true },
-	[NO_CALL]		= { "unknown here, the last byte before a function, of no call", true },
 	[OVERLAP]		= { "other rule in a file with overlapping FDEs", true },
 	[DIFFERENT_CFA]		= { "different CFA", false },
 	[DIFFERENT_RA]		= { "different return address", false },
@@ -510,29 +508,6 @@ static enum result compare_saved(struct file *file, __u64 offset, __u64 addr,
 	return result;
 }
 
-/* Is this the last byte before a row of libdw, of an instruction that is longer, and no call? */
-static bool is_no_call(struct file *file, __u64 offset, __u64 addr)
-{
-	Dwarf_Frame *dwarf = frame_at(file, addr + 1);
-	Dwarf_Addr start = 0;
-	const __u8 *code;
-	int i;
-	bool signal;
-	size_t len;
-
-	if (dwarf)
-		dwarf_frame_info(dwarf, &start, NULL, &signal);
-	free(dwarf);
-	code = (const __u8 *)elf_rawfile(file->elf, &len) + offset + 1;
-	if (start != addr + 1 || offset < 6 || code[-5] == 0xe8 || code[-1] == 0xc3)
-		return false;
-	for (i = 2; i < 8; i++) {
-		if (code[-i] == 0xff && ((code[1 - i] >> 3 & 7) == 2 || (code[1 - i] >> 3 & 7) == 3))
-			return false;
-	}
-	return true;
-}
-
 static void compare_byte(struct file *file, const struct unwind_table *table,
 			 __u64 offset, const struct unwind_table_rule *rule)
 {
@@ -548,8 +523,6 @@ static void compare_byte(struct file *file, const struct unwind_table *table,
 		result = compare_rule(file, addr, rule);
 		if (!results[result].explained)
 			result = compare_saved(file, offset, addr, *rule, result);
-		if (result == UNKNOWN_WITHOUT_REASON && is_no_call(file, offset, addr))
-			result = NO_CALL;
 	}
 	if (!results[result].explained && file->stats->places[UNWIND_TABLE_R_OVERLAP])
 		result = OVERLAP;

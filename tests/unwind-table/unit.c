@@ -159,7 +159,7 @@ static void check_rules(void)
 	REFUSES(rules[0].reserved, 1, "reserved field of a rule");
 	REFUSES(rules[3].reserved, 1, "reserved field of a rule");
 	REFUSES(rules[3].kind, UNWIND_TABLE_CALLER + 1, "rule of an unknown kind");
-	REFUSES(rules[3].flags, 4, "unknown flag of a rule");
+	REFUSES(rules[3].flags, 8, "unknown flag of a rule");
 	REFUSES(rules[0].flags, 1, "rule without a caller that has places");
 	REFUSES(rules[1].cfa_add, 1, "rule without a caller that has places");
 	REFUSES(rules[2].fp.where, 1, "rule without a caller that has places");

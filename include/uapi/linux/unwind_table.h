@@ -163,11 +163,16 @@ enum unwind_table_kind {
  * no caller here.
  */
 #define UNWIND_TABLE_NEW_THREAD		0x02
+/*
+ * No call ends here: the walk ends at a caller that seems to be here. For the topmost
+ * frame the rule is as it is.
+ */
+#define UNWIND_TABLE_NO_CALL		0x04
 
 /**
  * struct unwind_table_rule - How to get from a frame to its caller
  * @kind:	enum unwind_table_kind
- * @flags:	UNWIND_TABLE_SIGNAL, UNWIND_TABLE_NEW_THREAD
+ * @flags:	UNWIND_TABLE_SIGNAL, UNWIND_TABLE_NEW_THREAD, UNWIND_TABLE_NO_CALL
  * @reserved:	0
  * @cfa_add:	If @cfa is UNWIND_TABLE_REG_DEREF: what to add to the value read
  * @cfa:	Canonical frame address, which is the caller's SP: UNWIND_TABLE_REG; or

@@ -691,7 +691,7 @@ static void fields_that_make_no_sense_are_refused(struct kunit *test)
 		{ { .reserved = 1 }, "reserved field of a rule" },
 		{ { .kind = UNWIND_TABLE_CALLER + 1 }, "kind of a rule" },
 		{ { .kind = 0xff }, "kind of a rule" },
-		{ CALLER(CFA_SP, RA_SLOT, FP_SAME, .flags = 0x04), "flags of a rule" },
+		{ CALLER(CFA_SP, RA_SLOT, FP_SAME, .flags = 0x08), "flags of a rule" },
 		{ CALLER(CFA_SP, RA_SLOT, FP_SAME, .flags = 0x80), "flags of a rule" },
 		{ CALLER(CFA_SP, RA_SLOT, FP_SAME, .cfa_add = 8), "second offset of a CFA" },
 		{ CALLER(BAD(REG, SP, 8), RA_SLOT, FP_SAME), "CFA of a rule" },
@@ -1120,6 +1120,7 @@ static void other_rules_are_long(struct kunit *test)
 		CALLER(CFA_SP, RA_SLOT, FP_SAME, .flags = UNWIND_TABLE_NEW_THREAD),
 		CALLER(CFA_SP, RA_SLOT, FP_SAME,
 		       .flags = UNWIND_TABLE_SIGNAL | UNWIND_TABLE_NEW_THREAD),
+		CALLER(CFA_SP, RA_SLOT, FP_SAME, .flags = UNWIND_TABLE_NO_CALL),
 	};
 	struct unwind_rule rule;
 	unsigned int i;
@@ -1133,6 +1134,8 @@ static void other_rules_are_long(struct kunit *test)
 				!!(rules[i].flags & UNWIND_TABLE_SIGNAL));
 		KUNIT_EXPECT_EQ(test, rule.new_thread,
 				!!(rules[i].flags & UNWIND_TABLE_NEW_THREAD));
+		KUNIT_EXPECT_EQ(test, rule.no_call,
+				!!(rules[i].flags & UNWIND_TABLE_NO_CALL));
 		KUNIT_EXPECT_EQ(test, rule.cfa_add, rules[i].cfa_add);
 		check_loc(test, &rule.cfa, &rules[i].cfa);
 		check_loc(test, &rule.ra, &rules[i].ra);

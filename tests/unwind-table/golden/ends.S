@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Functions without padding between them. What returns to the first byte of one was not called
- * from there, unless there may be a call before it; and one byte may be an instruction of its own.
+ * from there, unless there may be a call before it. Whatever is executed before it has its rule.
  */
 
 	.macro	begin_function

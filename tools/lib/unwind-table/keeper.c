@@ -25,8 +25,10 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <linux/elf-em.h>
 #include <linux/unwind_table.h>
 
+#include "internal.h"
 #include "keeper-ahead.h"
 #include "keeper-reader.h"
 #include "keeper-share.h"
@@ -508,7 +510,7 @@ static int ask_device(struct unwind_keeper *keeper, unsigned long command, void 
 	}
 }
 
-static void drop_table(struct unwind_keeper *keeper, __u32 table)
+static void drop_table(const struct unwind_keeper *keeper, __u32 table)
 {
 	ioctl(keeper->device, UNWIND_TABLE_DROP, table);
 }
@@ -762,6 +764,48 @@ static __u64 room_ahead(const struct unwind_keeper *keeper)
 
 /* ------------------------------------------------------------------------ */
 /* Tables in the kernel							      */
+
+/* Does the kernel know what the tables say? Parsers are forks of this process. */
+static void ask_for_no_call(const struct unwind_keeper *keeper)
+{
+	const struct {
+		struct unwind_table_header	header;
+		struct unwind_table_run		run;
+		__u32				blocks[2];
+		struct unwind_table_row		row;
+		struct unwind_table_rule	rule;
+		__u32				end[];
+	} table = {
+		.header = {
+			.magic		= UNWIND_TABLE_MAGIC,
+			.version	= UNWIND_TABLE_VERSION,
+			.machine	= EM_X86_64,
+			.word_size	= 8,
+			.nr_runs	= 1,
+			.nr_pages	= 1,
+			.nr_rows	= 1,
+			.nr_rules	= 1,
+			.block_shift	= UNWIND_TABLE_PAGE_SHIFT,
+		},
+		.run.nr_pages = 1,
+		.rule = {
+			.kind	= UNWIND_TABLE_CALLER,
+			.flags	= UNWIND_TABLE_NO_CALL,
+			.cfa	= { .where = UNWIND_TABLE_REG, .reg = UT_REG_SP, .off = 8 },
+			.ra	= { .where = UNWIND_TABLE_CFA_DEREF, .off = -8 },
+		},
+	};
+	struct unwind_table_make arg = {
+		.size	= sizeof(arg),
+		.data	= (unsigned long)&table,
+		.len	= offsetof(typeof(table), end),
+	};
+	int number = ioctl(keeper->device, UNWIND_TABLE_MAKE, &arg);
+
+	ut_says_no_call = number >= 0 || errno != EINVAL;
+	if (number >= 0)
+		drop_table(keeper, number);
+}
 
 static int make_in_kernel(struct unwind_keeper *keeper, const void *data, __u64 len)
 {
@@ -1813,6 +1857,7 @@ int unwind_keeper_open(struct unwind_keeper **keeperp,
 		free(keeper);
 		return error;
 	}
+	ask_for_no_call(keeper);
 	keeper->reader.alive = keeper->alive;
 	keeper->reader.arg = keeper->arg;
 	keeper->root = share_of_root(&keeper->shares);

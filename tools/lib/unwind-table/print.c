@@ -73,6 +73,8 @@ static void print_loc(const struct unwind_table_loc *loc, FILE *out)
 static void print_rule(const struct unwind_table_rule *rule, FILE *out)
 {
 	static const char * const kinds[] = { "not covered", "unknown", "outermost" };
+	static const char * const flags[] = { ", signal", ", new thread", ", no call" };
+	unsigned int i;
 
 	if (rule->kind != UNWIND_TABLE_CALLER) {
 		fputs(kinds[rule->kind], out);
@@ -86,10 +88,8 @@ static void print_rule(const struct unwind_table_rule *rule, FILE *out)
 	print_loc(&rule->ra, out);
 	fputs(", fp ", out);
 	print_loc(&rule->fp, out);
-	if (rule->flags & UNWIND_TABLE_SIGNAL)
-		fputs(", signal", out);
-	if (rule->flags & UNWIND_TABLE_NEW_THREAD)
-		fputs(", new thread", out);
+	for (i = 0; i < ARRAY_SIZE(flags); i++)
+		fputs(rule->flags >> i & 1 ? flags[i] : "", out);
 }
 
 static void print_page(const struct ut_view *view, __u32 page, __u64 offset,

@@ -431,16 +431,20 @@ int ut_rows_flush(struct ut_rows *rows)
 	return ut_gap_add(rows->elf, &gap, rows);
 }
 
-/* The last byte, which is no instruction of its own, ends a walk. */
+/* No call ends with the last byte. */
 int ut_rows_end_walks(struct ut_rows *rows)
 {
 	const struct unwind_table_row *last = &rows->rows[rows->nr_rows - 1];
+	struct unwind_table_rule rule = rows->rules[last->rule];
+	int index;
 
-	if (rows->rules[last->rule].kind != UNWIND_TABLE_CALLER ||
-	    last->offset == rows->end - 1 - rows->page_start)
+	if (rule.kind != UNWIND_TABLE_CALLER)
 		return 0;
-	rows->stats->covered_bytes--;
-	return add_row(rows, rows->end - 1, UT_RULE_UNKNOWN);
+	rule.flags |= UNWIND_TABLE_NO_CALL;
+	index = index_of(rows, &rule);
+	if (last->offset == rows->end - 1 - rows->page_start)
+		rows->nr_rows--;
+	return index < 0 ? index : add_row(rows, rows->end - 1, index);
 }
 
 /* The more rows a table has, the smaller are its blocks: one for eight rows. */

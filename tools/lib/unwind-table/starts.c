@@ -532,10 +532,7 @@ static enum before what_is_before(const __u8 *at, size_t n)
 	return n >= 5 && at[-5] == 0xe8 ? CALLS : RUNS_ON;
 }
 
-/*
- * Is there the end of a jump, or of padding, before @at, where UT_MAX_CALL bytes can be read? It
- * is not if that may be a call, or the last byte an instruction of its own.
- */
+/* Is there the end of a function, or padding, before @at, where UT_MAX_CALL bytes can be read? */
 bool ut_starts_is_no_call(const __u8 *at)
 {
 	int n;
@@ -544,8 +541,7 @@ bool ut_starts_is_no_call(const __u8 *at)
 		if (at[-n] == 0xff && (at[1 - n] & 0x30) == 0x10)
 			return false;
 	}
-	return at[-5] != 0xe8 && !memchr("\x90\xc3\xcb\xcc\xcf\xf4", at[-1], 6) &&
-	       what_is_before(at, UT_MAX_CALL) >= STAYS_AWAY;
+	return at[-5] != 0xe8 && what_is_before(at, UT_MAX_CALL) >= STAYS_AWAY;
 }
 
 /* Is there padding before the code at @at, before which @n bytes can be read? */

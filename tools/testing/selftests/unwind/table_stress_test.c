@@ -471,7 +471,7 @@ static struct unwind_table_rule random_rule(unsigned int *seed)
 	if (rule.kind < UNWIND_TABLE_CALLER)
 		return rule;
 	rule.kind = UNWIND_TABLE_CALLER;
-	rule.flags = rand_r(seed) % 4 ? 0 : rand_r(seed) % 4;
+	rule.flags = rand_r(seed) % 4 ? 0 : rand_r(seed) % 8;
 	rule.cfa = random_loc(seed, 0x0c);
 	rule.ra = random_loc(seed, 0x2c);
 	rule.fp = random_loc(seed, 0x3f);

@@ -885,6 +885,22 @@ TEST_F(walk, caller_in_the_code_of_new_threads_is_none)
 	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
 }
 
+/* Where no call ends, there is no caller; but code may be executed there. */
+TEST_F(walk, caller_where_no_call_ends_is_none)
+{
+	struct unwind_table_rule rule = rule_cfa(RSP, 8);
+
+	rule.flags = UNWIND_TABLE_NO_CALL;
+	self->s.words[0] = at(self, AT_CALLER);
+	self->s.words[1] = at(self, AT_OUTER);
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule_cfa(RSP, 8), UNKNOWN));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
+	ASSERT_TRUE(use_rules(self, rule_cfa(RSP, 8), rule, UNKNOWN));
+	EXPECT_TRUE(FRAMES(false, AT_CALLER));
+	ASSERT_TRUE(use_rules(self, rule, rule_cfa(RSP, 8), UNKNOWN));
+	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_OUTER));
+}
+
 /* ------------------------------------------------------------------------ */
 /* Frames that signals made						      */
 
