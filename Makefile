@@ -14,7 +14,7 @@ FLAME ?=
 CONFIG ?= generic
 
 .PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test repo update soak hostile \
-	first-run fuzz fuzz-walks unmodified assembly assembly-steps event-tools switches recipes series prove check bench figures picture \
+	first-run fuzz fuzz-walks unmodified assembly assembly-steps event-tools switches jits recipes series prove check bench figures picture \
 	clean distclean root
 
 help:
@@ -55,6 +55,7 @@ help:
 	@echo 'make assembly-steps   are the rules for it right? these programs, instruction by instruction'
 	@echo "make event-tools      the same by tools that take stacks at the event: bpftrace, bcc's, Debian's perf"
 	@echo 'make switches         record programs that switch stacks: OCaml, Go, coroutines'
+	@echo 'make jits             record what compilers at run time make: V8, Java, PHP, Erlang ...'
 	@echo 'make recipes          try the viewers of recordings (docs/looking.md), hotspot and pprof among them'
 	@echo 'make prove            apply, build and check the exported series step by step'
 	@echo 'make clean            delete objects and logs'
@@ -145,6 +146,10 @@ event-tools: tree
 switches: tree
 	@harness/build feature perf unwind-tables
 	@harness/switches
+
+jits: tree
+	@harness/build feature perf unwind-tables
+	@harness/jits
 
 first-run: tree
 	@harness/build feature perf unwind-tables

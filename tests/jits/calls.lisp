@@ -1,0 +1,18 @@
+;; SPDX-License-Identifier: GPL-2.0
+;; Each function has one caller: work, middle, outer, main.
+(declaim (notinline work middle outer))
+(defun work (n)
+  (declare (fixnum n))
+  (let ((s 1))
+    (declare (fixnum s))
+    (dotimes (i n s)
+      (setf s (mod (+ (* s 31) i) 1000003)))))
+(defun middle (n) (+ (work n) (work (+ n 1))))
+(defun outer (n) (+ (middle n) (middle (+ n 2))))
+(defun main (seconds)
+  (let ((end (+ (get-internal-real-time) (* seconds internal-time-units-per-second)))
+        (s 0))
+    (loop while (< (get-internal-real-time) end)
+          do (incf s (outer 20000)))
+    (print s)))
+(main (parse-integer (car (last sb-ext:*posix-argv*))))

@@ -1,0 +1,17 @@
+;; SPDX-License-Identifier: GPL-2.0
+;; Each function has one caller: work, middle, outer, main. What may be set is not inlined.
+(define (work n)
+  (let loop ((i 0) (s 1))
+    (if (< i n) (loop (+ i 1) (modulo (+ (* s 31) i) 1000003)) s)))
+(define (middle n) (+ (work n) (work (+ n 1))))
+(define (outer n) (+ (middle n) (middle (+ n 2))))
+(define (main seconds)
+  (let ((end (+ (get-internal-real-time) (* seconds internal-time-units-per-second))))
+    (let loop ((s 0))
+      (if (< (get-internal-real-time) end)
+          (loop (+ s (outer 20000)))
+          (begin (display s) (newline))))))
+(set! work work)
+(set! middle middle)
+(set! outer outer)
+(main (string->number (cadr (command-line))))
