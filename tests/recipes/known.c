@@ -3,12 +3,14 @@
  * A program whose stacks are known, for viewers of recordings: main() calls
  * outer(), which calls left() and right(). known calls L R makes L system calls
  * from left() and R from right(); known sleeps L R sleeps that often, 10 ms each;
- * known naps L R does so until it is killed.
+ * known naps L R does so until it is killed. At its end, known sleeps L R SECONDS sleeps for
+ * so long, so that who looks at its mappings only when there are samples still finds them.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 static volatile int done;
 static struct timespec pause = { .tv_nsec = 10000000 };
@@ -45,7 +47,7 @@ __attribute__((noinline)) void outer(int l, int r)
 
 int main(int argc, char **argv)
 {
-	if (argc != 4)
+	if (argc < 4)
 		return 2;
 	if (strcmp(argv[1], "calls"))
 		nr = SYS_nanosleep;
@@ -53,5 +55,7 @@ int main(int argc, char **argv)
 		outer(atoi(argv[2]), atoi(argv[3]));
 	} while (!strcmp(argv[1], "naps"));
 	done = 4;
+	if (argc > 4)
+		sleep(atoi(argv[4]));
 	return 0;
 }
