@@ -53,6 +53,8 @@
 #define MANAGER_SECONDS	5
 /* It need not hear more often that the service is alive. */
 #define PING_NS		1000000000ull
+/* Of a CPU: the parent need not wait longer for the tables of what it is going to start. */
+#define PREPARE_NS	1000000000ull
 
 struct service {
 	struct unwind_keeper *keeper;
@@ -98,6 +100,8 @@ struct service {
 	bool end;
 	/* The parent knows that not all files get tables. */
 	bool told_limited;
+	/* At this CPU time the parent is told how many files are left; UINT64_MAX: it was */
+	__u64 prepare_until;
 	/* What has come of a line of the parent's */
 	char line[PATH_MAX];
 	size_t line_len;
@@ -496,6 +500,14 @@ static __u64 cpu_ns(const struct unwind_keeper_stats *stats)
 	return own.tv_sec * 1000000000ull + own.tv_nsec + stats->cpu_ns;
 }
 
+static __u64 all_cpu_ns(const struct service *service)
+{
+	struct unwind_keeper_stats stats;
+
+	unwind_keeper_get_stats(service->keeper, &stats);
+	return cpu_ns(&stats);
+}
+
 static void log_ahead(const struct service *service,
 		      const struct unwind_keeper_stats *stats)
 {
@@ -648,10 +660,16 @@ static void tell_parent_done(struct service *service, const char *line)
 	tell_parent(line);
 }
 
-static void on_workload_file(void *arg, const char *path)
+static void on_workload_file(void *arg, const char *path, unsigned int left, __u64 list_ns)
 {
 	struct service *service = arg;
+	char line[32];
 
+	if (all_cpu_ns(service) + list_ns >= service->prepare_until) {
+		service->prepare_until = UINT64_MAX;
+		snprintf(line, sizeof(line), "left %u\n", left);
+		tell_parent(line);
+	}
 	unwind_keeper_path(service->keeper, path);
 }
 
@@ -671,6 +689,7 @@ static void hear_parent(struct service *service)
 	service->line_len += len;
 	while ((end = memchr(line, '\n', service->line_len))) {
 		*end++ = '\0';
+		service->prepare_until = all_cpu_ns(service) + PREPARE_NS;
 		workload_files(line, on_workload_file, service);
 		tell_parent_done(service, "done\n");
 		service->line_len -= end - line;

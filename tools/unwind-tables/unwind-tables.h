@@ -78,7 +78,7 @@ void shares_publish(int fd, struct unwind_keeper *keeper);
 void shares_show(int pid);
 
 /* workload.c */
-typedef void (*workload_file_t)(void *arg, const char *path);
+typedef void (*workload_file_t)(void *arg, const char *path, unsigned int left, __u64 list_ns);
 
 void workload_files(const char *name, workload_file_t found, void *arg);
 

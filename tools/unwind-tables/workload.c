@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -25,7 +26,9 @@
 
 #include "unwind-tables.h"
 
-#define LIST_SECONDS	1
+/* What listing may take: of a CPU, and by the clock, since the machine may be busy */
+#define LIST_CPU_SECONDS 1
+#define LIST_SECONDS	10
 /* Of the list */
 #define MAX_LIST	65536
 /* As many as the kernel follows */
@@ -171,6 +174,7 @@ static void print_files(const char *name)
 
 static void be_child(const char *name, int out)
 {
+	const struct rlimit cpu = { LIST_CPU_SECONDS, LIST_CPU_SECONDS };
 	sigset_t none;
 	int null;
 
@@ -179,6 +183,7 @@ static void be_child(const char *name, int out)
 	signal(SIGPIPE, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	setrlimit(RLIMIT_CPU, &cpu);
 	alarm(LIST_SECONDS);
 	null = open("/dev/null", O_RDWR);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
@@ -190,7 +195,7 @@ static void be_child(const char *name, int out)
 }
 
 /* "/a/file", or as the dynamic linker says: "\tlibfile.so => /a/file (0x7f0000000000)" */
-static void take_line(char *line, workload_file_t found, void *arg)
+static char *path_in(char *line)
 {
 	char *path = line, *end, *next;
 
@@ -202,8 +207,7 @@ static void take_line(char *line, workload_file_t found, void *arg)
 		if (end)
 			*end = '\0';
 	}
-	if (strchr(path, '/'))
-		found(arg, path);
+	return strchr(path, '/') ? path : NULL;
 }
 
 /* Until it ends, or for as long as the child may take, and a little longer */
@@ -228,10 +232,31 @@ static size_t read_list(int in, char *list)
 	}
 }
 
+static __u64 cpu_ns(pid_t pid)
+{
+	struct timespec used = { };
+	clockid_t clock;
+
+	if (!clock_getcpuclockid(pid, &clock))
+		clock_gettime(clock, &used);
+	return used.tv_sec * 1000000000ull + used.tv_nsec;
+}
+
+static unsigned int count_files(const char *list)
+{
+	unsigned int nr = 0;
+	const char *end;
+
+	for (; (end = strchr(list, '\n')); list = end + 1)
+		nr += list + strcspn(list, "/") < end;
+	return nr;
+}
+
 /**
  * workload_files - find the files that a program is going to run from
  * @name:	as for execvp(), in this process's environment and directory
- * @found:	is called for each file, with a path from this directory
+ * @found:	is called for each file, with a path from this directory, the number of files that
+ *		are left, this one included, and the CPU time that listing took
  * @arg:	for @found
  *
  * These are the program, or the script and what runs it, the dynamic linker and the
@@ -241,7 +266,8 @@ void workload_files(const char *name, workload_file_t found, void *arg)
 {
 	static char list[MAX_LIST + 1];
 	static pid_t last;
-	char *line = list, *end;
+	char *line = list, *end, *path;
+	__u64 used;
 	int out[2];
 	pid_t pid;
 
@@ -258,10 +284,13 @@ void workload_files(const char *name, workload_file_t found, void *arg)
 	if (pid > 0) {
 		setpgid(pid, pid);
 		list[read_list(out[0], list)] = '\0';
+		used = cpu_ns(pid);
 		while ((end = strchr(line, '\n'))) {
 			*end = '\0';
-			take_line(line, found, arg);
+			path = path_in(line);
 			line = end + 1;
+			if (path)
+				found(arg, path, 1 + count_files(line), used);
 		}
 		/* With what it may have started. Nobody waits: that might not end. */
 		kill(-pid, SIGKILL);

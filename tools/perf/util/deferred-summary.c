@@ -491,5 +491,8 @@ size_t deferred_summary__fprintf(const struct deferred_summary *summary, const c
 	if (summary->nr_missing)
 		print_end(&text, summary->nr_missing, NULL,
 			  "before the first frame: lost, or still in the kernel at the end");
+	if (unchecked)
+		text.printed += fprintf(fp, "%s%12s%s\n", prefix, "",
+					"(frame pointers are kept by java -XX:+PreserveFramePointer, node --interpreted-frames-native-stack, erl +JPperf true, MONO_DEBUG=disable_omit_fp mono)");
 	return text.printed;
 }

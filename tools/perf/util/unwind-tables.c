@@ -40,6 +40,9 @@
 /* Our end of a socket that is its standard input and output */
 static int service = -1;
 
+/* Of the program that is going to be started: files whose tables take too long */
+static unsigned int nr_left;
+
 /* Only these of the processes that run already, or threads of them; NULL: all */
 static const char *only_processes(struct target *target)
 {
@@ -97,14 +100,17 @@ static bool is_line(const char *buf, size_t len, const char *line)
 	return len == strlen(line) && !memcmp(buf, line, len);
 }
 
-/* Wait for a line, past others. Returns 1, 0 if it takes too long, less if none comes. */
+/*
+ * Wait for a line, or for what says that it takes too long, past others. Returns 1, 0 if nothing
+ * comes in time, less if nothing can come any more.
+ */
 static int wait_for(const char *line, int msecs)
 {
 	struct pollfd fd = { .fd = service, .events = POLLIN };
 	size_t len = 0;
-	char buf[32];
+	char buf[33] = "";
 
-	while (len < sizeof(buf)) {
+	while (len < sizeof(buf) - 1) {
 		int ret = poll(&fd, 1, msecs);
 
 		if (ret < 0 && errno == EINTR)
@@ -117,9 +123,12 @@ static int wait_for(const char *line, int msecs)
 			continue;
 		if (is_line(buf, len, line))
 			return 1;
+		if (sscanf(buf, "left %u", &nr_left) == 1)
+			return 1;
 		if (is_line(buf, len, LIMITED))
 			pr_warning(OWN_ONLY "; others have those of the service " PROGRAM ".\n");
 		len = 0;
+		memset(buf, 0, sizeof(buf));
 	}
 	return -EPIPE;
 }
@@ -190,7 +199,8 @@ void unwind_tables__start(struct target *target)
  * @name: of the program, as for execvp()
  *
  * They are for the files that are known before: the program, for a script what runs it, the
- * dynamic linker and the libraries.
+ * dynamic linker and the libraries. This takes a second of CPU time at most, or READY_MSECS by the
+ * clock; the rest is made while the program runs.
  */
 void unwind_tables__prepare_workload(const char *name)
 {
@@ -206,6 +216,11 @@ void unwind_tables__prepare_workload(const char *name)
 	    wait_for("done\n", READY_MSECS) <= 0) {
 		pr_warning("Not all unwind tables for %s are ready; its first user stacks may be cut.\n",
 			   name);
+		return;
+	}
+	if (nr_left) {
+		pr_warning("Unwind tables for %u files of %s are not ready yet; its first user stacks may be cut.\n",
+			   nr_left, name);
 		return;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &end);

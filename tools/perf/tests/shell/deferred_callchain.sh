@@ -341,7 +341,9 @@ summary="# user stacks : 978 of 1001 complete (97.7%); the others end
 #          2  /bin/bar: deeper than the limit of 127 frames
 #          4  in other files
 #          1  before the first frame: there was no stack, or it could not be read
-#          2  before the first frame: lost, or still in the kernel at the end"
+#          2  before the first frame: lost, or still in the kernel at the end
+#             (frame pointers are kept by java -XX:+PreserveFramePointer, \
+node --interpreted-frames-native-stack, erl +JPperf true, MONO_DEBUG=disable_omit_fp mono)"
 
 header_summary() {
   perf report --header-only -i "$1" 2>/dev/null | sed -n '/^# user stacks/,/^# [a-z=]/p' |

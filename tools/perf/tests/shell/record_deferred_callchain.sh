@@ -252,18 +252,41 @@ test_switch_output() {
 	"$([ "${blank}" -eq 0 ] || echo yes)"
 }
 
+# unwind_tables <command>... - what is started in the place of unwind-tables(8)
+unwind_tables() {
+  mkdir -p "${tmpdir}/bin"
+  printf '#!/bin/sh\n%s\n' "$*" > "${tmpdir}/bin/unwind-tables"
+  chmod +x "${tmpdir}/bin/unwind-tables"
+}
+
 # What is prepared before the recording can take longer than a file
 test_switch_prepared() {
-  local name="${tmpdir}/prepared" nr
+  local name mode nr
 
-  mkdir "${tmpdir}/slow"
-  printf '#!/bin/sh\nsleep 3\n' > "${tmpdir}/slow/unwind-tables"
-  chmod +x "${tmpdir}/slow/unwind-tables"
-  PATH="${tmpdir}/slow:${PATH}" perf record -o "${name}" --switch-output=1s \
-	--call-graph fp,defer -e task-clock sleep 5 > /dev/null 2> "${log}" || true
-  nr=$(find "${tmpdir}" -name "prepared.*" | wc -l)
-  check "output switched after a long preparation, ${nr} files" "several" \
+  unwind_tables "sleep 3"
+  for mode in "" --overwrite
+  do
+    name="${tmpdir}/prepared${mode}"
+    # shellcheck disable=SC2086 # there may be none
+    PATH="${tmpdir}/bin:${PATH}" perf record -o "${name}" ${mode} --switch-output=1s \
+	--unwind-tables --call-graph fp,defer -e task-clock sleep 5 > /dev/null 2> "${log}" || true
+    nr=$(find "${tmpdir}" -name "prepared${mode}.*" | wc -l)
+    check "output switched after a long preparation${mode:+, ${mode}}, ${nr} files" "several" \
 	"$([ "${nr}" -lt 3 ] || echo several)"
+  done
+}
+
+# The program starts without the tables that take too long
+test_prepared_in_part() {
+  if [ ! -c /dev/unwind_tables ]
+  then
+    echo "tables that are left [Skip] no /dev/unwind_tables"
+    return
+  fi
+  unwind_tables 'echo watching; read -r name; echo "left 3"; cat > /dev/null'
+  PATH="${tmpdir}/bin:${PATH}" record --unwind-tables --call-graph fp,defer -e task-clock sleep 1
+  check "tables that are left" "1" \
+	"$(grep -c "^Unwind tables for 3 files of sleep are not ready yet" "${log}")"
 }
 
 # Of many threads that wait, more is taken along than fits into a file
@@ -715,6 +738,7 @@ then
   test_overwrite
   test_switch_output
   test_switch_prepared
+  test_prepared_in_part
   test_switch_size
   test_switch_lost
   test_depth
