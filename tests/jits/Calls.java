@@ -23,7 +23,7 @@ public class Calls {
 		long end = System.nanoTime() + (long)(Double.parseDouble(args[0]) * 1e9), s = 0;
 
 		while (System.nanoTime() < end)
-			s += outer(20000);
+			s += outer(1000);
 		System.out.println(s);
 	}
 }

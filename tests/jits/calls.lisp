@@ -13,6 +13,6 @@
   (let ((end (+ (get-internal-real-time) (* seconds internal-time-units-per-second)))
         (s 0))
     (loop while (< (get-internal-real-time) end)
-          do (incf s (outer 20000)))
+          do (incf s (outer 1000)))
     (print s)))
 (main (parse-integer (car (last sb-ext:*posix-argv*))))

@@ -24,7 +24,7 @@ function main(float $seconds): void
 	$end = microtime(true) + $seconds;
 	$s = 0;
 	while (microtime(true) < $end)
-		$s += outer(20000);
+		$s += outer(1000);
 	echo $s, "\n";
 }
 main((float)$argv[1]);

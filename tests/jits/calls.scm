@@ -9,7 +9,7 @@
   (let ((end (+ (get-internal-real-time) (* seconds internal-time-units-per-second))))
     (let loop ((s 0))
       (if (< (get-internal-real-time) end)
-          (loop (+ s (outer 20000)))
+          (loop (+ s (outer 1000)))
           (begin (display s) (newline))))))
 (set! work work)
 (set! middle middle)
