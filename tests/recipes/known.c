@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 static volatile int done;
 static struct timespec pause = { .tv_nsec = 10000000 };
@@ -56,6 +55,6 @@ int main(int argc, char **argv)
 	} while (!strcmp(argv[1], "naps"));
 	done = 4;
 	if (argc > 4)
-		sleep(atoi(argv[4]));
+		nanosleep(&(struct timespec){ .tv_sec = atoi(argv[4]) }, NULL);
 	return 0;
 }
