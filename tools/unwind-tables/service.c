@@ -53,8 +53,12 @@
 #define MANAGER_SECONDS	5
 /* It need not hear more often that the service is alive. */
 #define PING_NS		1000000000ull
-/* Of a CPU: the parent need not wait longer for the tables of what it is going to start. */
-#define PREPARE_NS	1000000000ull
+/*
+ * The parent need not wait longer for the tables of what it is going to start: of a CPU, and by
+ * the clock, since the machine may be busy
+ */
+#define PREPARE_CPU_NS	1000000000ull
+#define PREPARE_NS	10000000000ull
 
 struct service {
 	struct unwind_keeper *keeper;
@@ -100,7 +104,8 @@ struct service {
 	bool end;
 	/* The parent knows that not all files get tables. */
 	bool told_limited;
-	/* At this CPU time the parent is told how many files are left; UINT64_MAX: it was */
+	/* When the parent is told how many files are left; UINT64_MAX: it was */
+	__u64 prepare_until_cpu;
 	__u64 prepare_until;
 	/* What has come of a line of the parent's */
 	char line[PATH_MAX];
@@ -665,7 +670,9 @@ static void on_workload_file(void *arg, const char *path, unsigned int left, __u
 	struct service *service = arg;
 	char line[32];
 
-	if (all_cpu_ns(service) + list_ns >= service->prepare_until) {
+	if (all_cpu_ns(service) + list_ns >= service->prepare_until_cpu ||
+	    now_ns() >= service->prepare_until) {
+		service->prepare_until_cpu = UINT64_MAX;
 		service->prepare_until = UINT64_MAX;
 		snprintf(line, sizeof(line), "left %u\n", left);
 		tell_parent(line);
@@ -689,7 +696,8 @@ static void hear_parent(struct service *service)
 	service->line_len += len;
 	while ((end = memchr(line, '\n', service->line_len))) {
 		*end++ = '\0';
-		service->prepare_until = all_cpu_ns(service) + PREPARE_NS;
+		service->prepare_until_cpu = all_cpu_ns(service) + PREPARE_CPU_NS;
+		service->prepare_until = now_ns() + PREPARE_NS;
 		workload_files(line, on_workload_file, service);
 		tell_parent_done(service, "done\n");
 		service->line_len -= end - line;
