@@ -3,9 +3,7 @@
  * A program whose stacks are known, for viewers of recordings: main() calls
  * outer(), which calls left() and right(). known calls L R makes L system calls
  * from left() and R from right(); known sleeps L R sleeps that often, 10 ms each;
- * known naps L R does so until it is killed. known sleeps L R SECONDS sleeps
- * for so long before and after that: unwindprof reads mappings once a second, and only while
- * there are samples, so that it would see those from before the C library was mapped.
+ * known naps L R does so until it is killed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,24 +43,15 @@ __attribute__((noinline)) void outer(int l, int r)
 	done = 3;
 }
 
-/* For so many seconds; NULL: not at all */
-static void wait_for(const char *seconds)
-{
-	if (seconds)
-		nanosleep(&(struct timespec){ .tv_sec = atoi(seconds) }, NULL);
-}
-
 int main(int argc, char **argv)
 {
-	if (argc < 4)
+	if (argc != 4)
 		return 2;
 	if (strcmp(argv[1], "calls"))
 		nr = SYS_nanosleep;
-	wait_for(argc > 4 ? argv[4] : NULL);
 	do {
 		outer(atoi(argv[2]), atoi(argv[3]));
 	} while (!strcmp(argv[1], "naps"));
 	done = 4;
-	wait_for(argc > 4 ? argv[4] : NULL);
 	return 0;
 }
