@@ -199,8 +199,9 @@ void unwind_tables__start(struct target *target)
  * @name: of the program, as for execvp()
  *
  * They are for the files that are known before: the program, for a script what runs it, the
- * dynamic linker and the libraries. This takes a second of CPU time at most, or READY_MSECS by the
- * clock; the rest is made while the program runs.
+ * dynamic linker and the libraries. Before each file the service looks whether a second of CPU time
+ * has gone by; then, and after READY_MSECS by the clock in any case, the rest is made while the
+ * program runs.
  */
 void unwind_tables__prepare_workload(const char *name)
 {
