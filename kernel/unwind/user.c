@@ -436,6 +436,18 @@ unwind_user_apply(const struct unwind_user_state *state,
 	return UNWIND_USER_FOUND;
 }
 
+static __always_inline void unwind_user_faults_off(void)
+{
+	/* A task that is interrupted by a walk while it reads the count finds it unchanged. */
+	(void)data_race(({ pagefault_disable(); 0; }));
+}
+
+static __always_inline void unwind_user_faults_on(void)
+{
+	/* As above */
+	(void)data_race(({ pagefault_enable(); 0; }));
+}
+
 /* Move the state to the caller of its frame by any rule, which @type had. */
 static noinline enum unwind_user_status
 unwind_user_step(struct unwind_user_state *state,
@@ -450,12 +462,12 @@ unwind_user_step(struct unwind_user_state *state,
 	int err;
 
 	for (;;) {
-		pagefault_disable();
+		unwind_user_faults_off();
 		masked_user_access_begin((const void __user *)frame.sp);
 		status = unwind_user_apply(state, state->code, &frame, rule->word, long_rule,
 					   state->topmost, true, word_size, &slot, NULL);
 		user_access_end();
-		pagefault_enable();
+		unwind_user_faults_on();
 		if (status != UNWIND_USER_ABSENT)
 			break;
 		/* Of CFA, return address and FP, each may be in another page. */
@@ -646,7 +658,7 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 	 */
 	rcu_read_lock();
 	unwind_code_enter(code);
-	pagefault_disable();
+	unwind_user_faults_off();
 	/* Anonymous memory needs a closer look. */
 	if (code->anon)
 		code->len = 0;
@@ -691,7 +703,7 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 	}
 out:
 	user_access_end();
-	pagefault_enable();
+	unwind_user_faults_on();
 	rcu_read_unlock();
 
 	state->ip = frame.ip;
@@ -1006,7 +1018,7 @@ void unwind_user_in_place(struct unwind_stacktrace *trace, unsigned int max_entr
 
 	/* What is found stays until the end of the walk, without references. */
 	guard(rcu)();
-	pagefault_disable();
+	unwind_user_faults_off();
 	state.regs = regs;
 	state.in_place = true;
 	if (!unwind_user_start(&state)) {
@@ -1018,5 +1030,5 @@ void unwind_user_in_place(struct unwind_stacktrace *trace, unsigned int max_entr
 		if (code.wants_look)
 			unwind_deferred_look(code.um ? &code.um->looks : NULL);
 	}
-	pagefault_enable();
+	unwind_user_faults_on();
 }
