@@ -203,7 +203,8 @@ static inline void unwind_regs_end(void)
  */
 static inline bool unwind_regs_changing(void)
 {
-	return current->unwind_regs;
+	/* An interrupt finds the count as it is before or after the task writes that word. */
+	return data_race(!!current->unwind_regs);
 }
 
 /**

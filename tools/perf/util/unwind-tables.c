@@ -220,8 +220,8 @@ void unwind_tables__prepare_workload(const char *name)
 		return;
 	}
 	if (nr_left) {
-		pr_warning("Unwind tables for %u files of %s are not ready yet; its first user stacks may be cut.\n",
-			   nr_left, name);
+		pr_warning("Unwind tables for %u file%s of %s are not ready yet; its first user stacks may be cut.\n",
+			   nr_left, nr_left == 1 ? "" : "s", name);
 		return;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &end);

@@ -1014,4 +1014,41 @@ TEST_F(in_place, task_that_sleeps_without_its_stack_at_hand_is_deferred)
 	EXPECT_EQ(i, seen);
 }
 
+/* The same where the walk in place cannot say that no caller is missing. */
+TEST_F(in_place, task_that_sleeps_with_an_unchecked_stack_is_deferred)
+{
+	struct timespec ts = { .tv_nsec = 100000000 };
+	u8 *code = map_anon(0, PAGE, PROT_CODE, 0);
+	struct up_rec *sample, *answer;
+	struct stack s = { };
+	size_t i;
+
+	/* The frame pointer leads from code without a table to the outermost frame. */
+	ASSERT_NE(MAP_FAILED, (void *)code);
+	memset(code, 0xcc, PAGE);
+	ASSERT_TRUE(plain_stack(&s, self->file.mem));
+	s.words[0] = (unsigned long)code + 0x10;
+	s.words[257] = (unsigned long)self->file.mem + PLAIN_OUTER;
+	ASSERT_TRUE(open_getppid(self));
+	sample = plain_sample(self, SYS_getppid, &s);
+	ASSERT_NE(NULL, sample);
+	EXPECT_TRUE(sample->misc & UT_MISC_OUTERMOST);
+	EXPECT_EQ(UT_END_UNCHECKED, UT_MISC_END(sample->misc));
+	up_close(&self->ring);
+
+	ASSERT_TRUE(open_event(self, "sched", "sched_switch", DEFERRED));
+	s.regs[RDI] = (unsigned long)&ts;
+	s.regs[RSI] = 0;
+	plain_sample(self, SYS_nanosleep, &s);
+	for (i = 0; (sample = up_nth(&self->ring, PERF_RECORD_SAMPLE, i)); i++) {
+		EXPECT_TRUE(sample->deferred);
+		answer = up_answer(&self->ring, sample);
+		ASSERT_NE(NULL, answer);
+		EXPECT_EQ(3, answer->nr);
+		EXPECT_EQ(UT_END_UNCHECKED, UT_MISC_END(answer->misc));
+	}
+	EXPECT_LE(1, i);
+	munmap(code, PAGE);
+}
+
 TEST_HARNESS_MAIN
