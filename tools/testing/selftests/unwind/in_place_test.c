@@ -1032,8 +1032,8 @@ TEST_F(in_place, task_that_sleeps_with_an_unchecked_stack_is_deferred)
 	ASSERT_TRUE(open_getppid(self));
 	sample = plain_sample(self, SYS_getppid, &s);
 	ASSERT_NE(NULL, sample);
-	EXPECT_TRUE(sample->misc & UT_MISC_OUTERMOST);
-	EXPECT_EQ(UT_END_UNCHECKED, UT_MISC_END(sample->misc));
+	EXPECT_EQ(3, sample->nr_user);
+	EXPECT_EQ(s.words[257], sample->user[sample->nr_user - 1]);
 	up_close(&self->ring);
 
 	ASSERT_TRUE(open_event(self, "sched", "sched_switch", DEFERRED));
