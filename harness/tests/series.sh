@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check, tree and refresh on a made-up base of three files. Sourced by run,
+# check, tree and refresh on a made-up base of four files. Sourced by run,
 # which sets these:
 : "${tmp:?}" "${harness:?}"
 
@@ -21,6 +21,7 @@ base_package() {
 		seq 1 40
 	} > "$dir/src/linux-source-6.12/kernel/one"
 	seq 1 10 > "$dir/src/linux-source-6.12/kernel/two"
+	echo same > "$dir/src/linux-source-6.12/kernel/same"
 	echo '*.o' > "$dir/src/linux-source-6.12/.gitignore"
 	tar -C "$dir/src" -cJf "$dir/deb/usr/src/linux-source-6.12.tar.xz" linux-source-6.12
 	printf 'Package: linux-source-6.12\nVersion: %s\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n' \

@@ -59,8 +59,11 @@ pass update-publishes-what-apt-offers update "6.12.900.1+unwind$when" 6.12.900-1
 pass update-builds-boots-and-publishes test "$(calls)" = 'deb cloud deb-test boot repo'
 pass update-without-news update x 6.12.900-1
 pass update-without-news-builds-nothing test -z "$(calls)"
+# As if it had been built of the source before
+touch "$tmp/object"
 pass update-to-a-revision-of-the-same-version update "6.12.900.2+unwind$when" 6.12.900-2 6.12.900-1
 pass update-has-the-source-of-that-revision test "$(cat "$UNWIND_TREE.state/base")" = 6.12.900-2
+pass update-has-all-of-it-compiled-again test "$UNWIND_TREE/kernel/same" -nt "$tmp/object"
 pass update-where-apt-offers-an-older-one update x 6.12.900-1
 pass update-takes-no-older-one test -z "$(calls)"
 
