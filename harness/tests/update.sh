@@ -34,8 +34,14 @@ for name in deb deb-test repo; do
 	fake "$repo/harness/$name" <<- 'END'
 		name=${0##*/}
 		echo "$name $*" >> "$UPDATE/called"
+		mkdir -p "$UNWIND_DEB" "$UNWIND_BUILD/deb-cloud"
+		[[ $name = deb ]] || cmp -s "$UPDATE/version" "$UNWIND_DEB/x.deb" || { echo 'no such packages'; exit 1; }
+		[[ ! -e $UPDATE/kills ]] || { exec 7>&-; kill -KILL $PPID; exit 1; }
 		[[ ! -e $UPDATE/fails-$name ]] || { echo "$name: error: it is broken, log: $UPDATE/log-of-it"; exit 1; }
-		[[ $name != repo ]] || touch "$REPO/linux-image-unwind-cloud-amd64_$(cat "$UPDATE/version")_amd64.deb"
+		case $name in
+		deb) cp "$UPDATE/version" "$UNWIND_DEB/x.deb" ;;
+		repo) printf 'Package: linux-image-unwind-cloud-amd64\nVersion: %s\n\n' "$(cat "$UPDATE/version")" >> "$REPO/Packages" ;;
+		esac
 	END
 done
 echo 'the compiler has said why' > "$UPDATE/log-of-it"
@@ -51,18 +57,25 @@ update() { # VERSION OF THE PACKAGES TO EXPECT, OFFERED...
 }
 mailto=a@example.org
 calls() { xargs < "$UPDATE/called"; }
-published() { (cd "$REPO" && find . -name '*.deb' | sort -V | sed 's/.*cloud-amd64_//; s/+.*//' | xargs); }
+published() { sed -n 's/^Version: \(.*\)+.*/\1/p' "$REPO/Packages" | xargs; }
+# intact BASE VERSION - tree and packages are those of this base
+intact() {
+	[[ $(cat "$UNWIND_TREE.state/base") = "$1" && $(tree_git rev-parse HEAD) = "$(cat "$UNWIND_TREE.state/head")" &&
+		-z $(tree_git status --porcelain) && $(cat "$UNWIND_BUILD/deb/x.deb") = "$2+"* && ! -e $UNWIND_TREE.before ]]
+}
 commit
 when=$(cd "$repo" && UNWIND_BUILD=$tmp/build bash -euc '. harness/lib.sh; package_time')
 
 pass update-publishes-what-apt-offers update "6.12.900.1+unwind$when" 6.12.900-1
 pass update-builds-boots-and-publishes test "$(calls)" = 'deb cloud deb-test boot repo'
+pass update-leaves-tree-and-packages-of-that intact 6.12.900-1 6.12.900.1
 pass update-without-news update x 6.12.900-1
+pass update-without-news-says-so-in-a-line test "$(wc -l < "$tmp/out") $(grep -c 'nothing is newer' "$tmp/out")" = '1 1'
 pass update-without-news-builds-nothing test -z "$(calls)"
 # As if it had been built of the source before
 touch "$tmp/object"
 pass update-to-a-revision-of-the-same-version update "6.12.900.2+unwind$when" 6.12.900-2 6.12.900-1
-pass update-has-the-source-of-that-revision test "$(cat "$UNWIND_TREE.state/base")" = 6.12.900-2
+pass update-has-the-source-of-that-revision intact 6.12.900-2 6.12.900.2
 pass update-has-all-of-it-compiled-again test "$UNWIND_TREE/kernel/same" -nt "$tmp/object"
 pass update-where-apt-offers-an-older-one update x 6.12.900-1
 pass update-takes-no-older-one test -z "$(calls)"
@@ -71,8 +84,10 @@ pass update-takes-no-older-one test -z "$(calls)"
 stopped() { # NAME TEXT CALLS COMMAND...
 	refuse "$1" "$2" "${@:4}"
 	pass "$1-and-says-so-by-mail" grep -q "^Subject: unwind-lts on .*: $2" "$UPDATE/mail"
+	pass "$1-and-says-what-is-published" grep -qx "published:  6.12.900.2+unwind$when" "$UPDATE/mail"
 	pass "$1-and-goes-no-further" test "$(calls)" = "$3"
 	pass "$1-and-leaves-what-is-published" test "$(published)" = '6.12.900.1 6.12.900.2'
+	pass "$1-and-leaves-tree-and-packages" intact 6.12.900-2 6.12.900.2
 }
 : > "$UPDATE/offline"
 stopped update-without-an-answer-of-apt 'linux-source-6.12: reading the package lists failed' '' update x 6.12.902-1
@@ -89,16 +104,26 @@ for name in deb deb-test repo; do
 	esac
 	stopped "update-whose-$name-fails" "linux-source-6.12 6.12.902-1: $text the packages failed" "$calls" update x 6.12.902-1
 	pass "update-whose-$name-fails-sends-the-log" grep -q 'the compiler has said why' "$UPDATE/mail"
+	pass "update-whose-$name-fails-leaves-no-objects" test ! -e "$UNWIND_BUILD/deb-cloud"
 	rm "$UPDATE/fails-$name"
 done
+: > "$UPDATE/kills"
+{ update x 6.12.902-1 || true; } > "$tmp/out" 2>&1
+rm "$UPDATE/kills"
+pass update-that-is-killed-had-another-tree grep -qx 6.12.902-1 "$UNWIND_TREE.state/base"
+pass update-after-one-that-was-killed update x 6.12.900-2
+pass update-after-one-that-was-killed-puts-it-back intact 6.12.900-2 6.12.900.2
 echo edit >> "$repo/patches/cover.md"
 stopped update-of-edits "linux-source-6.12 6.12.902-1: $repo has edits that no commit has" '' update x 6.12.902-1
 git -C "$repo" clean -qfd
 sed -i 's/^ 17$/ seventeen/' "$repo/patches/0001-"*
 commit
 stopped update-to-which-a-patch-does-not-apply \
-	'linux-source-6.12 6.12.902-1: 0001-kernel-one-spell-out-twenty.patch does not apply' '' update x 6.12.902-1
-pass update-where-a-patch-does-not-apply-names-the-file grep -q 'kernel/one' "$UPDATE/mail"
+	'linux-source-6.12 6.12.902-1: 0001-kernel-one-spell-out-twenty.patch does not apply' '' update x 6.12.902-1 6.12.900-2
+pass update-where-a-patch-does-not-apply-names-the-file grep -q '^kernel/one, line 17:$' "$UPDATE/mail"
+pass update-where-a-patch-does-not-apply-has-the-hunk test "$(grep -cE '^(@@ -17,7 | seventeen$|\+twenty$)' "$UPDATE/mail")" = 3
+pass update-where-a-patch-does-not-apply-says-what-apt-offers grep -qx 'apt offers: 6.12.902-1 6.12.900-2' "$UPDATE/mail"
+pass update-where-a-patch-does-not-apply-says-how-to-see-it grep -q 'UNWIND_BASE=6.12.902-1 make tree' "$UPDATE/mail"
 sed -i 's/^ seventeen$/ 17/' "$repo/patches/0001-"*
 commit
 when=$(cd "$repo" && UNWIND_BUILD=$tmp/build bash -euc '. harness/lib.sh; package_time')
@@ -113,6 +138,10 @@ pass update-builds-it-then test "$(calls)" = 'deb cloud deb-test boot repo'
 echo x >> "$UNWIND_TREE/kernel/two"
 refuse update-of-an-edited-tree 'has edits that were not written back' update x 6.12.903-1
 pass update-of-an-edited-tree-builds-nothing test -z "$(calls)"
+rm -r "$REPO"
+mkdir "$REPO"
+refuse update-of-an-edited-tree-of-the-same-source 'has edits that were not written back' update x 6.12.902-1
+pass update-keeps-the-edits grep -qx x "$UNWIND_TREE/kernel/two"
 (
 	exec 7> "$UNWIND_BUILD/update.lock"
 	flock 7
@@ -120,6 +149,7 @@ pass update-of-an-edited-tree-builds-nothing test -z "$(calls)"
 ) && rc=0 || rc=1
 grep -q 'another update runs' "$tmp/out" || rc=1
 result "$rc" update-beside-another-one-is-refused
+
 unset REPO UPDATE
 
 # The service as systemd calls it
