@@ -10,10 +10,11 @@ V ?= 1
 SIGNOFF ?=
 OUT ?= build/series
 DATA ?=
+BUILD ?=
 FLAME ?=
 CONFIG ?= generic
 
-.PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test repo update soak hostile \
+.PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test repo update update-all soak hostile \
 	first-run fuzz fuzz-walks unmodified assembly assembly-steps event-tools switches jits recipes series prove check bench figures picture \
 	clean distclean root
 
@@ -33,6 +34,8 @@ help:
 	@echo '                      add the packages of make deb to a signed apt repository'
 	@echo 'make update [CONFIG=cloud] [REPO=dir] [URL=where] [KEY=key] [MAILTO=address]'
 	@echo '                      publish packages of a newer source that apt offers, if it is newer'
+	@echo 'make update-all [BUILD=build]'
+	@echo '                      apply the series to each source that apt offers, and build and boot that'
 	@echo 'make test [T=name]    run all suites, or one'
 	@echo 'make soak [MIN=10]    run loads and tracers of all kinds together, MIN minutes on two kernels'
 	@echo 'make hostile [MIN=30] have one user attack the service in all ways at once, beside others'
@@ -105,6 +108,9 @@ repo: root
 
 update: root
 	@harness/update '$(CONFIG)'
+
+update-all: root
+	@harness/update-all $(BUILD)
 
 soak: tree
 	@harness/build feature debug perf unwindprof unwind-tables

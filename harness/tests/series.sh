@@ -10,7 +10,7 @@ export UNWIND_CACHE=$tmp/cache UNWIND_BUILD=$tmp/build UNWIND_LOGS=$tmp/build/lo
 export UNWIND_TREE=$tmp/build/tree
 unset UNWIND_BASE CI
 
-# A base package VERSION whose file "one" starts with EXTRA lines
+# A base package VERSION whose file "one" starts with EXTRA lines, and goes up to LAST (40)
 base_package() {
 	local dir=$tmp/pkg i
 	rm -rf "$dir"
@@ -18,7 +18,7 @@ base_package() {
 		"$UNWIND_CACHE/base"
 	{
 		for ((i = 0; i < $2; i++)); do echo "extra $i"; done
-		seq 1 40
+		seq 1 "${3:-40}"
 	} > "$dir/src/linux-source-6.12/kernel/one"
 	seq 1 10 > "$dir/src/linux-source-6.12/kernel/two"
 	echo same > "$dir/src/linux-source-6.12/kernel/same"

@@ -150,6 +150,33 @@ pass update-keeps-the-edits grep -qx x "$UNWIND_TREE/kernel/two"
 grep -q 'another update runs' "$tmp/out" || rc=1
 result "$rc" update-beside-another-one-is-refused
 
+# All that apt offers, one of which the series does not apply to
+base_package 6.12.901-1 0 15
+# shellcheck disable=SC2016
+fake "$repo/harness/build" <<< 'echo "build $* $(cat "$UNWIND_TREE.state/base")" >> "$UPDATE/called"'
+# shellcheck disable=SC2016
+fake "$repo/harness/run" <<< '[[ ! -e $UPDATE/fails-run ]] || { echo "boot: error: it hangs"; exit 1; }; echo "run $*" >> "$UPDATE/called"'
+all() { # BUILD OFFERED...
+	printf '%s\n' "${@:2}" | sed '/^$/d' > "$UPDATE/offered"
+	: > "$UPDATE/called"
+	PATH=$UPDATE/bin:$PATH env -u UNWIND_BASE "$repo/harness/update-all" ${1:+"$1"}
+}
+refuse update-all-fails-where-one-does '1 of 3 versions failed' all '' 6.12.902-1 6.12.901-1 6.12.900-2
+grep -v 'error: 1 of' "$tmp/out" | sed 's/ does not apply.*//' > "$tmp/lines"
+pass update-all-tries-the-oldest-first-and-goes-on diff "$tmp/lines" - << 'END'
+update-all: 6.12.900-2: applies, 1 hunks at an offset
+update-all: 6.12.901-1: FAILED: 0001-kernel-one-spell-out-twenty.patch
+update-all: 6.12.902-1: applies
+END
+pass update-all-builds-nothing-by-itself test -z "$(calls)"
+pass update-all-builds-and-boots all build 6.12.902-1 6.12.900-2
+pass update-all-builds-and-boots-each test "$(calls)" = \
+	'build feature 6.12.900-2 run uname -r | grep -x 6.12.900-unwind build feature 6.12.902-1 run uname -r | grep -x 6.12.902-unwind'
+: > "$UPDATE/fails-run"
+refuse update-all-says-what-does-not-boot '6.12.902-1: FAILED: applies, it hangs' all build 6.12.902-1
+refuse update-all-takes-no-other-word 'takes nothing or build' all version 6.12.902-1
+refuse update-all-of-nothing 'apt offers no linux-source-6.12' all ''
+pass update-all-leaves-the-tree-alone grep -qx x "$UNWIND_TREE/kernel/two"
 unset REPO UPDATE
 
 # The service as systemd calls it
