@@ -51,6 +51,13 @@ hash_of() {
 stamped() { [[ -e $1 && $(cat "$1") = "$2" ]]; }
 stamp() { printf '%s\n' "$2" > "$1"; }
 
+# may_mount - end with a line that says why, where a toolchain root cannot be made or entered
+may_mount() {
+	! unshare --mount --propagation private true 2> /dev/null || return 0
+	((EUID == 0)) || die "only root can do this, as it mounts: on this machine, or in a privileged container (docs/trying.md)"
+	die "root may not mount here: a container has to be started with --privileged (docs/trying.md)"
+}
+
 # in_root COMMAND - run a shell command inside the toolchain root. The mounts
 # live in a private namespace and go away with it, however the command ends.
 in_root() {
