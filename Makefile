@@ -11,11 +11,12 @@ SIGNOFF ?=
 OUT ?= build/series
 DATA ?=
 BUILD ?=
+WORK ?=
 FLAME ?=
 CONFIG ?= generic
 
 .PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test repo update update-all soak hostile \
-	first-run fuzz fuzz-walks unmodified assembly assembly-steps event-tools switches jits recipes series prove check bench figures picture \
+	first-run fuzz fuzz-walks unmodified assembly assembly-steps event-tools switches jits recipes series prove check bench cost figures picture \
 	clean distclean root
 
 help:
@@ -47,6 +48,8 @@ help:
 	@echo 'make perf             build perf with the series'
 	@echo 'make unwind-tables    build the service that makes tables for files'
 	@echo 'make bench            count instructions per event, against the base and unwinding in place'
+	@echo "make cost WORK='command' [MODES='defer service ...'] [MIN=10]"
+	@echo '                      what tracing costs a load on this machine, in percent of its time'
 	@echo 'make figures          write the figures of the last runs to the pages'
 	@echo 'make picture          record nginx in two ways: the picture of the README'
 	@echo 'make check            check that the series is in order, and run checkpatch on it'
@@ -178,6 +181,9 @@ check: root
 
 bench: tree
 	@harness/bench
+
+cost:
+	@MIN='$(MIN)' harness/cost '$(subst ','\'',$(WORK))'
 
 figures:
 	@harness/figures
