@@ -203,7 +203,7 @@ static inline void unwind_regs_end(void)
  */
 static inline bool unwind_regs_changing(void)
 {
-	/* An interrupt finds the count as it is before or after the task writes that word. */
+	/* The task writes that word by one store; an interrupt of it only reads it. */
 	return data_race(!!current->unwind_regs);
 }
 

@@ -438,7 +438,7 @@ unwind_user_apply(const struct unwind_user_state *state,
 
 static __always_inline void unwind_user_faults_off(void)
 {
-	/* A task that is interrupted by a walk while it reads the count finds it unchanged. */
+	/* A walk that interrupts the task puts the count back before the task reads on. */
 	(void)data_race(({ pagefault_disable(); 0; }));
 }
 

@@ -68,7 +68,7 @@ static int keep_file(union perf_event *event, void *data __maybe_unused)
 
 	scnprintf(path, sizeof(path), "/proc/%u/map_files/%" PRI_lx64 "-%" PRI_lx64, map->pid,
 		  map->start, map->start + map->len);
-	if (stat(path, &st) || (u64)st.st_size > left ||
+	if (stat(path, &st) || !S_ISREG(st.st_mode) || (u64)st.st_size > left ||
 	    (!stat(map->filename, &here) && here.st_dev == st.st_dev && here.st_ino == st.st_ino))
 		return 0;
 

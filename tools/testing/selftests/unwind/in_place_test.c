@@ -1021,7 +1021,7 @@ TEST_F(in_place, task_that_sleeps_with_an_unchecked_stack_is_deferred)
 	u8 *code = map_anon(0, PAGE, PROT_CODE, 0);
 	struct up_rec *sample, *answer;
 	struct stack s = { };
-	size_t i;
+	size_t i, seen = 0;
 
 	/* The frame pointer leads from code without a table to the outermost frame. */
 	ASSERT_NE(MAP_FAILED, (void *)code);
@@ -1044,10 +1044,10 @@ TEST_F(in_place, task_that_sleeps_with_an_unchecked_stack_is_deferred)
 		EXPECT_TRUE(sample->deferred);
 		answer = up_answer(&self->ring, sample);
 		ASSERT_NE(NULL, answer);
-		EXPECT_EQ(3, answer->nr);
-		EXPECT_EQ(UT_END_UNCHECKED, UT_MISC_END(answer->misc));
+		/* It may be preempted elsewhere, too. */
+		seen += answer->nr == 3 && UT_MISC_END(answer->misc) == UT_END_UNCHECKED;
 	}
-	EXPECT_LE(1, i);
+	EXPECT_LE(1, seen);
 	munmap(code, PAGE);
 }
 
