@@ -381,12 +381,13 @@ int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
 
 	*cookie = 0;
 
-	if (!is_user_task(current))
+	/* An interrupt may ask while the task is changing other flags. */
+	if (!data_race(is_user_task(current)))
 		return -EINVAL;
 	/* Before the other reasons, since this one rules out a walk in place. */
 	if (unwind_regs_changing())
 		return -EAGAIN;
-	if ((current->flags & PF_EXITING) || !user_mode(task_pt_regs(current)))
+	if (data_race(current->flags & PF_EXITING) || !user_mode(task_pt_regs(current)))
 		return -EINVAL;
 
 	/*
@@ -664,8 +665,8 @@ void unwind_deferred_look(u32 *looks)
 	unsigned long flags;
 
 	/* What is queued, for whatever, comes before the task runs other code. */
-	if (current->flags & PF_EXITING || rt_or_dl_task_policy(current) || arch_unwind_looked() ||
-	    READ_ONCE(current->unwind_info.work.func) ||
+	if (data_race(current->flags & PF_EXITING) || rt_or_dl_task_policy(current) ||
+	    arch_unwind_looked() || READ_ONCE(current->unwind_info.work.func) ||
 	    unwind_bucket_is_empty(&current->unwind_looks) ||
 	    (looks && !unwind_bucket_take(looks)))
 		return;
