@@ -387,6 +387,7 @@ int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
 	/* Before the other reasons, since this one rules out a walk in place. */
 	if (unwind_regs_changing())
 		return -EAGAIN;
+	/* Flags that may be changing, as above */
 	if (data_race(current->flags & PF_EXITING) || !user_mode(task_pt_regs(current)))
 		return -EINVAL;
 
