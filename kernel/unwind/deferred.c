@@ -387,7 +387,6 @@ int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
 	/* Before the other reasons, since this one rules out a walk in place. */
 	if (unwind_regs_changing())
 		return -EAGAIN;
-	/* Flags that may be changing, as above */
 	if (data_race(current->flags & PF_EXITING) || !user_mode(task_pt_regs(current)))
 		return -EINVAL;
 
@@ -665,7 +664,10 @@ void unwind_deferred_look(u32 *looks)
 {
 	unsigned long flags;
 
-	/* What is queued, for whatever, comes before the task runs other code. */
+	/*
+	 * Flags that may be changing, as in unwind_deferred_request(). What is
+	 * queued, for whatever, comes before the task runs other code.
+	 */
 	if (data_race(current->flags & PF_EXITING) || rt_or_dl_task_policy(current) ||
 	    arch_unwind_looked() || READ_ONCE(current->unwind_info.work.func) ||
 	    unwind_bucket_is_empty(&current->unwind_looks) ||

@@ -217,6 +217,15 @@ static const struct merge_case merge_cases[] = {
 		.stats		= { .nr_samples = 2, .nr_records = 1, .nr_merged = 1,
 				    .nr_lost = 1 },
 	}, {
+		.name		= "by the timer the older one is known to be lost, without order",
+		.limits		= { .queued = 1, .parked = BIG, .cached = BIG, .grace = 1000 },
+		.unordered	= true,
+		.steps		= { { 'T', 0, 0, 500 }, { 'S', 1, 9, 20 }, { 'S', 1, 7, 10 },
+				    { 'T', 0, 0, 1500 }, { 'R', 1, 9, 30, 1 } },
+		.expected	= "10- 20+1 30r ",
+		.stats		= { .nr_samples = 2, .nr_records = 1, .nr_merged = 1,
+				    .nr_lost = 1 },
+	}, {
 		.name		= "given up by the timer",
 		.limits		= { .queued = BIG, .cached = BIG, .delay = 100, .grace = 1000 },
 		.steps		= { { 'T', 0, 0, 500 }, { 'S', 1, 7, 10 }, { 'T', 0, 0, 601 },
@@ -426,6 +435,12 @@ out:
 
 static int run_merge_case(const struct merge_case *test)
 {
+	const struct deferred_source source = {
+		.copy		= true,
+		.ignore_tid	= test->ignore_tid,
+		.unordered	= test->unordered,
+		.tells		= test->tells,
+	};
 	struct deferred_callchains *dc;
 	struct deferred_stats stats = {};
 	struct merge_log log = {};
@@ -433,13 +448,9 @@ static int run_merge_case(const struct merge_case *test)
 
 	pr_debug("%s\n", test->name);
 
-	dc = deferred_callchains__new(&test->limits, &stats, log_event, &log);
+	dc = deferred_callchains__new(&test->limits, &source, &stats, log_event, &log);
 	TEST_ASSERT_VAL("new", dc);
 
-	deferred_callchains__set_copy(dc, true);
-	deferred_callchains__set_ignore_tid(dc, test->ignore_tid);
-	deferred_callchains__set_unordered(dc, test->unordered);
-	deferred_callchains__set_tells(dc, test->tells);
 	err = run_steps(dc, test->steps);
 	deferred_callchains__delete(dc);
 
@@ -470,6 +481,7 @@ static int test__deferred_error(struct test_suite *test __maybe_unused,
 				int subtest __maybe_unused)
 {
 	static const struct deferred_limits limits = UNLIMITED;
+	static const struct deferred_source source = { .copy = true, };
 	static const struct step steps[MAX_STEPS] = {
 		{ 'S', 1, 7, 10, 0 }, { 'S', 2, 9, 20, 0 },
 		{ 'R', 1, 7, 30, 2 }, { 'O', 1, 0, 40, 0 },
@@ -479,10 +491,9 @@ static int test__deferred_error(struct test_suite *test __maybe_unused,
 	struct deferred_callchains *dc;
 	int err;
 
-	dc = deferred_callchains__new(&limits, &stats, log_event, &log);
+	dc = deferred_callchains__new(&limits, &source, &stats, log_event, &log);
 	TEST_ASSERT_VAL("new", dc);
 
-	deferred_callchains__set_copy(dc, true);
 	err = run_steps(dc, steps);
 	/* With events still in the queue */
 	deferred_callchains__delete(dc);
@@ -513,6 +524,7 @@ static int test__deferred_stress(struct test_suite *test __maybe_unused,
 	static const struct deferred_limits limits = {
 		.queued = 8192, .parked = 4096, .cached = 4096, .delay = 500, .grace = 50,
 	};
+	static const struct deferred_source source = { .copy = true, };
 	struct deferred_stats stats = {};
 	struct deferred_callchains *dc;
 	struct ip_callchain *user = malloc(sizeof(*user) + 8 * sizeof(u64));
@@ -521,12 +533,11 @@ static int test__deferred_stress(struct test_suite *test __maybe_unused,
 	int err = -ENOMEM, ret = TEST_FAIL;
 	u64 time;
 
-	dc = deferred_callchains__new(&limits, &stats, count_event, seen);
+	dc = deferred_callchains__new(&limits, &source, &stats, count_event, seen);
 	if (!dc || !user || !event || !seen)
 		goto out;
 
 	srandom(1);
-	deferred_callchains__set_copy(dc, true);
 	for (err = 0, time = 1; !err && time <= NR_STRESS; time++) {
 		static const char types[] = "SSSSSRRROE";
 		struct step step = {
@@ -890,19 +901,21 @@ static int test__deferred_output(struct test_suite *test __maybe_unused,
 static const u64 switched[] = {
 	PERF_RECORD_SAMPLE | 40ULL << 48, 0x100000001ULL, 2, PERF_CONTEXT_USER_DEFERRED, 7,
 	PERF_RECORD_SAMPLE | 40ULL << 48, 0x100000001ULL, 2, PERF_CONTEXT_USER_DEFERRED, 9,
-	PERF_RECORD_CALLCHAIN_DEFERRED | 32ULL << 48, 7, 1, 0x401000,
+	PERF_RECORD_CALLCHAIN_DEFERRED | 40ULL << 48, 7, 1, 0x401000, 0x100000001ULL,
 	PERF_RECORD_SAMPLE | 40ULL << 48, 0x100000001ULL, 2, PERF_CONTEXT_USER_DEFERRED, 7,
 };
 
-static int take_along(void *priv, void *buf, size_t size)
+static int take_along(void *priv, u32 tid, union perf_event *event, u64 *offset __maybe_unused)
 {
-	return size == 40 && ((u64 *)buf)[4] == 9 && !(*(int *)priv)++ ? 0 : -EINVAL;
+	++*(int *)priv;
+	return tid == 1 && event->header.size == 40 && ((u64 *)event)[4] == 9 ? 0 : -EINVAL;
 }
 
 /* Nothing of it depends on where the data of a ring buffer wrap around. */
 static int switch_output_at(struct evlist *evlist, size_t split)
 {
 	struct deferred_switch *ds = deferred_switch__new(evlist);
+	const u64 record[] = { PERF_RECORD_CALLCHAIN_DEFERRED | 32ULL << 48, 9, 0, 0x100000001ULL };
 	u64 data[ARRAY_SIZE(switched)];
 	FILE *file = tmpfile();
 	int nr = 0;
@@ -921,7 +934,9 @@ static int switch_output_at(struct evlist *evlist, size_t split)
 	TEST_ASSERT_VAL("no other", !memcmp(data, switched, sizeof(data)));
 
 	TEST_ASSERT_VAL("taken along", !deferred_switch__write(ds, take_along, &nr) && nr == 1);
-	TEST_ASSERT_VAL("once", !deferred_switch__write(ds, take_along, &nr) && nr == 1);
+	deferred_switch__written(ds, file, record, sizeof(record), sizeof(switched));
+	TEST_ASSERT_VAL("until its record is there",
+			!deferred_switch__write(ds, take_along, &nr) && nr == 1);
 	deferred_switch__delete(ds);
 	fclose(file);
 	return TEST_OK;
@@ -936,46 +951,45 @@ static const u64 waiting[] = {
 };
 
 struct next_file {
-	struct deferred_switch	*ds;
 	FILE			*file;
 	u64			cookies;
 };
 
-static int write_next(void *priv, void *buf, size_t size)
+static int write_next(void *priv, u32 tid __maybe_unused, union perf_event *event, u64 *offset)
 {
 	struct next_file *next = priv;
 
-	deferred_switch__written(next->ds, NULL, buf, size, ftell(next->file));
-	next->cookies += ((u64 *)buf)[5];
-	return fwrite(buf, size, 1, next->file) == 1 ? 0 : -EIO;
+	*offset = ftell(next->file);
+	next->cookies += ((u64 *)event)[5];
+	return fwrite(event, event->header.size, 1, next->file) == 1 ? 0 : -EIO;
 }
 
 /* What waits in vain moves once, and no more. */
 static int switch_output_lost(struct evlist *evlist)
 {
-	struct next_file next = { .ds = deferred_switch__new(evlist), .file = tmpfile() };
+	struct deferred_switch *ds = deferred_switch__new(evlist);
+	struct next_file next = { .file = tmpfile() };
 	/* For each switch: the sum of the cookies of those that move */
 	const u64 expected[] = { 7 + 9 + 11 + 13, 9 + 13, 9 + 13 };
 	u64 data[ARRAY_SIZE(waiting)];
 	size_t i;
 
-	TEST_ASSERT_VAL("switch", next.ds && next.file);
+	TEST_ASSERT_VAL("switch", ds && next.file);
 	memcpy(data, waiting, sizeof(data));
 	data[7] = getpid() * 0x100000001ULL;
-	TEST_ASSERT_VAL("write", !write_next(&next, data, 48) &&
-			!write_next(&next, data + 6, 48) && !write_next(&next, data + 12, 48) &&
-			!write_next(&next, data + 18, 48));
+	TEST_ASSERT_VAL("write", fwrite(data, sizeof(data), 1, next.file) == 1);
+	deferred_switch__written(ds, next.file, data, sizeof(data), 0);
 	for (i = 0; i < ARRAY_SIZE(expected); i++) {
 		TEST_ASSERT_VAL("flush", !fflush(next.file));
-		TEST_ASSERT_VAL("blank", !deferred_switch__blank(next.ds, fileno(next.file)));
+		TEST_ASSERT_VAL("blank", !deferred_switch__blank(ds, fileno(next.file)));
 		fclose(next.file);
 		next.file = tmpfile();
 		next.cookies = 0;
 		TEST_ASSERT_VAL("next file", next.file &&
-				!deferred_switch__write(next.ds, write_next, &next));
+				!deferred_switch__write(ds, write_next, &next));
 		TEST_ASSERT_EQUAL("moved", (int)next.cookies, (int)expected[i]);
 	}
-	deferred_switch__delete(next.ds);
+	deferred_switch__delete(ds);
 	fclose(next.file);
 	return TEST_OK;
 }
@@ -991,6 +1005,7 @@ static int test__deferred_switch(struct test_suite *test __maybe_unused,
 	TEST_ASSERT_VAL("evlist", evlist);
 	evsel = add_event(evlist, "d");
 	TEST_ASSERT_VAL("evsel", evsel);
+	evsel->core.attr.sample_id_all = 1;
 	evsel__set_sample_bit(evsel, TID);
 	evsel__set_sample_bit(evsel, CALLCHAIN);
 	for (split = 0; ret == TEST_OK && split <= sizeof(switched); split++)

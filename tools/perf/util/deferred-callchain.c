@@ -21,7 +21,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 #include <sys/random.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
@@ -33,6 +32,7 @@
 #include "callchain.h"
 #include "deferred-callchain.h"
 #include "event.h"
+#include "evlist.h"
 #include "hashmap.h"
 #include "sample.h"
 
@@ -66,9 +66,6 @@ const struct deferred_limits deferred_limits__live = {
 	.grace	= 100 * NSEC_PER_MSEC,
 };
 
-/* A smaller share of samples without user stack does not change a profile. */
-#define WARN_PERCENT	1
-
 /* A display that is updated all the time: old news are no news. */
 const struct deferred_limits deferred_limits__top = {
 	.queued	= 32 << 20,
@@ -89,6 +86,8 @@ struct deferred_thread {
 struct deferred_context {
 	struct deferred_thread		*thread;
 	u64				cookie;
+	/* Of what was seen of it first */
+	u64				time;
 	/* When to stop waiting for the record, in event time and by the timer, or 0 */
 	u64				deadline;
 	u64				timer_deadline;
@@ -121,11 +120,11 @@ struct held_event {
 	u64				file_offset;
 	const char			*file_path;
 	size_t				size;
-	bool				copied;
 };
 
 struct deferred_callchains {
 	struct deferred_limits		limits;
+	struct deferred_source		source;
 	struct deferred_stats		*stats;
 	deferred_deliver_t		deliver;
 	void				*priv;
@@ -144,11 +143,6 @@ struct deferred_callchains {
 	u64				now;
 	/* The latest time of deferred_callchains__tick(), 0 if nobody calls it */
 	u64				timer;
-	bool				unordered;
-	bool				copy;
-	bool				ignore_tid;
-	/* A record that does not say how far it reaches is cut */
-	bool				tells;
 	/* No more events to come */
 	bool				final;
 };
@@ -188,6 +182,7 @@ static bool context_equal(long key1, long key2, void *ctx __maybe_unused)
 }
 
 struct deferred_callchains *deferred_callchains__new(const struct deferred_limits *limits,
+						     const struct deferred_source *source,
 						     struct deferred_stats *stats,
 						     deferred_deliver_t deliver, void *priv)
 {
@@ -197,6 +192,7 @@ struct deferred_callchains *deferred_callchains__new(const struct deferred_limit
 		return NULL;
 
 	dc->limits = *limits;
+	dc->source = *source;
 	dc->stats = stats;
 	dc->deliver = deliver;
 	dc->priv = priv;
@@ -212,49 +208,12 @@ struct deferred_callchains *deferred_callchains__new(const struct deferred_limit
 	return dc;
 }
 
-/*
- * Tell whether events are only valid during deferred_callchains__process() and
- * must be copied to be held back.
- */
-void deferred_callchains__set_copy(struct deferred_callchains *dc, bool copy)
-{
-	dc->copy = copy;
-}
-
-/*
- * Tell whether events come in any order. Then seeing another entry of the same
- * thread does not tell that a record is late.
- */
-void deferred_callchains__set_unordered(struct deferred_callchains *dc, bool unordered)
-{
-	dc->unordered = unordered;
-}
-
-/*
- * Without sample_id_all the records don't tell their thread. Cookies are unique
- * in the whole system, so match by cookie alone then.
- */
-void deferred_callchains__set_ignore_tid(struct deferred_callchains *dc, bool ignore)
-{
-	dc->ignore_tid = ignore;
-}
-
-/*
- * Tell whether the kernel says how far callchains reach. Not all kernels do. If it
- * is not known, the first callchain of which it is said shows it; until then nobody
- * can say how far another one reaches.
- */
-void deferred_callchains__set_tells(struct deferred_callchains *dc, bool tells)
-{
-	dc->tells = tells;
-}
-
 static struct deferred_thread *find_thread(struct deferred_callchains *dc,
 					   const struct perf_sample *sample)
 {
 	struct deferred_thread key = {
 		.machine_pid	= sample->machine_pid,
-		.tid		= dc->ignore_tid ? 0 : sample->tid,
+		.tid		= dc->source.ignore_tid ? 0 : sample->tid,
 	};
 	struct deferred_thread *thread;
 
@@ -276,7 +235,7 @@ static struct deferred_thread *findnew_thread(struct deferred_callchains *dc,
 		return NULL;
 
 	thread->machine_pid = sample->machine_pid;
-	thread->tid = dc->ignore_tid ? 0 : sample->tid;
+	thread->tid = dc->source.ignore_tid ? 0 : sample->tid;
 	if (hashmap__add(&dc->threads, thread, thread)) {
 		free(thread);
 		return NULL;
@@ -303,7 +262,7 @@ static void set_deadline(struct deferred_callchains *dc, struct deferred_context
 	if (!context || context->user || context->deadline || context->timer_deadline)
 		return;
 
-	if (!dc->unordered)
+	if (!dc->source.unordered)
 		context->deadline = dc->now + dc->limits.grace;
 	if (dc->timer)
 		context->timer_deadline = dc->timer + dc->limits.grace;
@@ -338,6 +297,7 @@ static struct deferred_context *findnew_context(struct deferred_callchains *dc,
 
 	context->thread = thread;
 	context->cookie = sample->deferred_cookie;
+	context->time = sample->time;
 	INIT_LIST_HEAD(&context->lru);
 	INIT_LIST_HEAD(&context->parked);
 	INIT_LIST_HEAD(&context->expiring);
@@ -348,7 +308,13 @@ static struct deferred_context *findnew_context(struct deferred_callchains *dc,
 	thread->nr_contexts++;
 	thread->exited = false;
 
-	if (!dc->ignore_tid) {
+	if (dc->source.ignore_tid)
+		return context;
+
+	/* Among events in any order, what comes later may have happened before. */
+	if (thread->current && thread->current->time > context->time) {
+		set_deadline(dc, context);
+	} else {
 		set_deadline(dc, thread->current);
 		thread->current = context;
 	}
@@ -359,14 +325,20 @@ out_put:
 	return NULL;
 }
 
+static void uncache_context(struct deferred_callchains *dc, struct deferred_context *context)
+{
+	if (list_empty(&context->lru))
+		return;
+
+	list_del_init(&context->lru);
+	dc->cached_size -= context->size;
+}
+
 static void delete_context(struct deferred_callchains *dc, struct deferred_context *context)
 {
 	struct deferred_thread *thread = context->thread;
 
-	if (!list_empty(&context->lru)) {
-		list_del_init(&context->lru);
-		dc->cached_size -= context->size;
-	}
+	uncache_context(dc, context);
 	list_del(&context->expiring);
 	hashmap__delete(&dc->contexts, context, NULL, NULL);
 	if (thread->current == context)
@@ -415,10 +387,7 @@ static void charge_context(struct deferred_callchains *dc, struct deferred_conte
 static void hold_context(struct deferred_callchains *dc, struct deferred_context *context)
 {
 	context->nr_held++;
-	if (!list_empty(&context->lru)) {
-		list_del_init(&context->lru);
-		dc->cached_size -= context->size;
-	}
+	uncache_context(dc, context);
 	charge_context(dc, context);
 }
 
@@ -439,7 +408,7 @@ static void count_sample(struct deferred_callchains *dc, struct deferred_context
 			stats->nr_empty++;
 		stats->nr_complete += context->state == USER_CALLCHAIN__COMPLETE;
 		stats->nr_unchecked += context->state == USER_CALLCHAIN__UNCHECKED;
-	} else if (!dc->ignore_tid && (thread->current != context || thread->exited)) {
+	} else if (!dc->source.ignore_tid && (thread->current != context || thread->exited)) {
 		stats->nr_lost++;
 	} else if (dc->final) {
 		stats->nr_blocked++;
@@ -453,29 +422,45 @@ static enum user_callchain context_state(const struct deferred_callchains *dc,
 {
 	if (!context->user || !deferred_callchain__nr_valid(context->user))
 		return USER_CALLCHAIN__MISSING;
-	if (context->state == USER_CALLCHAIN__CUT && !dc->tells)
+	if (context->state == USER_CALLCHAIN__CUT && !dc->source.tells)
 		return USER_CALLCHAIN__UNKNOWN;
 
 	return context->state;
 }
 
+/* What has been held back is parsed again, since @sample did not outlast it. */
 static int deliver_event(struct deferred_callchains *dc, union perf_event *event,
 			 struct perf_sample *sample, struct deferred_context *context,
 			 u64 file_offset, const char *file_path)
 {
+	struct evlist *evlist = dc->source.evlist;
 	const struct ip_callchain *user = NULL;
 	enum user_callchain state = USER_CALLCHAIN__UNKNOWN;
+	struct perf_sample parsed;
+	int err = 0;
 
 	if (context) {
 		count_sample(dc, context);
 		user = context->user;
 		state = context_state(dc, context);
-	} else if (dc->tells && event->header.type == PERF_RECORD_SAMPLE) {
+	} else if (dc->source.tells && event->header.type == PERF_RECORD_SAMPLE) {
 		/* Only counts for an unmarked user callchain that is in place */
 		state = USER_CALLCHAIN__CUT;
 	}
 
-	return dc->deliver(dc->priv, event, sample, user, state, file_offset, file_path);
+	if (evlist && !sample) {
+		sample = &parsed;
+		err = evlist__parse_sample(evlist, event, sample);
+	}
+	if (evlist && !err && event->header.type == PERF_RECORD_SAMPLE)
+		err = sample__merge_deferred_callchain(sample, user, state);
+	if (err)
+		return err;
+
+	err = dc->deliver(dc->priv, event, sample, user, state, file_offset, file_path);
+	if (evlist)
+		sample__free_merged_callchain(sample);
+	return err;
 }
 
 static void free_held(struct deferred_callchains *dc, struct held_event *held)
@@ -486,7 +471,7 @@ static void free_held(struct deferred_callchains *dc, struct held_event *held)
 		unhold_context(dc, context);
 		cache_context(dc, context);
 	}
-	if (held->copied)
+	if (dc->source.copy)
 		free(held->event);
 	free(held);
 }
@@ -520,13 +505,12 @@ static int hold_event(struct deferred_callchains *dc, union perf_event *event,
 
 	held->size = sizeof(*held) + (context ? sizeof(*context) : 0);
 	held->event = event;
-	if (dc->copy) {
+	if (dc->source.copy) {
 		held->event = memdup(event, event->header.size);
 		if (!held->event) {
 			free(held);
 			return -ENOMEM;
 		}
-		held->copied = true;
 		held->size += event->header.size;
 	}
 	held->context = context;
@@ -656,7 +640,7 @@ static int process_record(struct deferred_callchains *dc, struct perf_sample *sa
 
 	dc->stats->nr_records++;
 	if (record_state(sample) != USER_CALLCHAIN__CUT)
-		dc->tells = true;
+		dc->source.tells = true;
 
 	context = findnew_context(dc, sample);
 	if (!context)
@@ -695,7 +679,7 @@ static void process_exit(struct deferred_callchains *dc, const union perf_event 
 	};
 	struct deferred_thread *thread;
 
-	if (dc->ignore_tid)
+	if (dc->source.ignore_tid)
 		return;
 
 	thread = find_thread(dc, &key);
@@ -790,19 +774,32 @@ int deferred_callchains__tick(struct deferred_callchains *dc, u64 now)
 	return drain_queue(dc);
 }
 
-/* The usual clock for it. */
-int deferred_callchains__tick_now(struct deferred_callchains *dc)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return deferred_callchains__tick(dc, now.tv_sec * NSEC_PER_SEC + now.tv_nsec);
-}
-
 /* Whether there are events that deferred_callchains__tick() may have to deliver. */
 bool deferred_callchains__waits(const struct deferred_callchains *dc)
 {
 	return !list_empty(&dc->queue) || !list_empty(&dc->parked);
+}
+
+/**
+ * deferred_callchains__visit_parked - look at what waits outside of the stream
+ * @dc: the stream
+ * @fn: gets each sample. It must not add samples or records
+ * @priv: for @fn
+ *
+ * Return: 0, or what @fn returned if that was something else.
+ */
+int deferred_callchains__visit_parked(struct deferred_callchains *dc, deferred_parked_t fn,
+				      void *priv)
+{
+	struct held_event *held;
+	int err = 0;
+
+	list_for_each_entry(held, &dc->parked, list) {
+		err = fn(priv, held->context->thread->tid, held->event, &held->file_offset);
+		if (err)
+			break;
+	}
+	return err;
 }
 
 /**
@@ -853,51 +850,40 @@ u64 deferred_stats__missing(const struct deferred_stats *stats)
 	return stats->nr_lost + stats->nr_blocked + stats->nr_late;
 }
 
-struct line {
-	char	*buf;
-	size_t	size;
-	int	len;
-};
-
-static void add_figure(struct line *line, const char *before, u64 nr, const char *after)
-{
-	line->len += scnprintf(line->buf + line->len, line->size - line->len, "%s%llu %s",
-			       before, (unsigned long long)nr, after);
-}
-
 struct part {
 	u64		nr;
 	const char	*text;
 };
 
 /* In parentheses, those of a figure's parts that there are */
-static void add_parts(struct line *line, const struct part *parts, size_t nr)
+static size_t fprintf_parts(FILE *fp, const struct part *parts, size_t nr)
 {
 	const char *before = " (";
+	size_t printed = 0;
 
 	for (size_t i = 0; i < nr; i++) {
 		if (!parts[i].nr)
 			continue;
-		add_figure(line, before, parts[i].nr, parts[i].text);
+		printed += fprintf(fp, "%s%llu %s", before, (unsigned long long)parts[i].nr,
+				   parts[i].text);
 		before = ", ";
 	}
-	if (*before == ',')
-		line->len += scnprintf(line->buf + line->len, line->size - line->len, ")");
+	return *before == ',' ? printed + fprintf(fp, ")") : 0;
 }
 
 /**
- * deferred_stats__scnprintf - one line for the user
+ * deferred_stats__fprintf - one line for the user
  * @stats: the figures
  * @all_cpus: whether all CPUs were recorded
- * @buf: where to put it
- * @size: size of @buf
+ * @prefix: what to begin the line with
+ * @suffix: what to end the line with
+ * @fp: where to
  *
- * Return: the length of the line.
+ * Return: the number of bytes written, none without deferred callchains.
  */
-int deferred_stats__scnprintf(const struct deferred_stats *stats, bool all_cpus,
-			      char *buf, size_t size)
+size_t deferred_stats__fprintf(const struct deferred_stats *stats, bool all_cpus,
+			       const char *prefix, const char *suffix, FILE *fp)
 {
-	struct line line = { .buf = buf, .size = size, };
 	/* Not all kernels say which ones are complete. */
 	const struct part merged[] = {
 		{ stats->nr_complete, "complete" },
@@ -910,83 +896,23 @@ int deferred_stats__scnprintf(const struct deferred_stats *stats, bool all_cpus,
 		{ stats->nr_blocked, "still in the kernel at the end" },
 		{ stats->nr_late, "given up, since their record came too late" },
 	};
-
-	add_figure(&line, "", stats->nr_samples, "samples");
-	add_figure(&line, ", ", stats->nr_records, "records");
-	add_figure(&line, ", ", stats->nr_merged, "merged");
-	add_parts(&line, merged, ARRAY_SIZE(merged));
-	add_figure(&line, ", ", deferred_stats__missing(stats), "without record");
-	add_parts(&line, missing, ARRAY_SIZE(missing));
-	if (stats->nr_invalid)
-		add_figure(&line, ", ", stats->nr_invalid, "invalid records ignored");
-	return line.len;
-}
-
-/**
- * deferred_stats__fprintf - print that line
- * @stats: the figures
- * @all_cpus: whether all CPUs were recorded
- * @prefix: what to begin the line with
- * @suffix: what to end the line with
- * @fp: where to
- *
- * Return: the number of bytes written, none without deferred callchains.
- */
-size_t deferred_stats__fprintf(const struct deferred_stats *stats, bool all_cpus,
-			       const char *prefix, const char *suffix, FILE *fp)
-{
-	char buf[512];
+	size_t printed;
 
 	if (!stats->nr_samples && !stats->nr_records && !stats->nr_invalid)
 		return 0;
 
-	deferred_stats__scnprintf(stats, all_cpus, buf, sizeof(buf));
-	return fprintf(fp, "%s%s%s\n", prefix, buf, suffix);
-}
-
-/**
- * deferred_stats__warning - what the user should know before trusting the result
- * @stats: the figures
- * @all_cpus: whether all CPUs were recorded
- * @overflowed: whether the kernel said that a buffer was full
- * @buf: where to put it
- * @size: size of @buf
- *
- * A task that still is in the kernel at the end of a recording is nothing to warn
- * about, and neither are a few samples among many.
- *
- * Return: the length of the text, 0 if there is nothing to say.
- */
-int deferred_stats__warning(const struct deferred_stats *stats, bool all_cpus,
-			    bool overflowed, char *buf, size_t size)
-{
-	u64 missing = stats->nr_lost + stats->nr_late;
-	const char *reason;
-	int len = 0;
-
-	if (stats->nr_late > stats->nr_lost)
-		reason = "it came so long after them that other events could not wait.";
-	else if (overflowed)
-		reason = "buffers overflowed, try a larger -m.";
-	else if (!all_cpus)
-		reason =
-		  "their tasks left the kernel on CPUs that were not recorded, try without -C.";
-	else
-		reason = "the data has no record of it.";
-
-	if (missing && missing * 100 >= stats->nr_samples * WARN_PERCENT) {
-		len = scnprintf(buf, size,
-				"%u %% of samples have no user stack (%llu of %llu): %s\n",
-				(unsigned int)(100.0 * missing / stats->nr_samples + 0.5),
-				(unsigned long long)missing,
-				(unsigned long long)stats->nr_samples, reason);
-	}
-	if (stats->nr_invalid) {
-		len += scnprintf(buf + len, size - len,
-				 "%llu records with user stacks are not valid and were ignored, the data is damaged.\n",
-				 (unsigned long long)stats->nr_invalid);
-	}
-	return len;
+	printed = fprintf(fp, "%s%llu samples, %llu records, %llu merged", prefix,
+			  (unsigned long long)stats->nr_samples,
+			  (unsigned long long)stats->nr_records,
+			  (unsigned long long)stats->nr_merged);
+	printed += fprintf_parts(fp, merged, ARRAY_SIZE(merged));
+	printed += fprintf(fp, ", %llu without record",
+			   (unsigned long long)deferred_stats__missing(stats));
+	printed += fprintf_parts(fp, missing, ARRAY_SIZE(missing));
+	if (stats->nr_invalid)
+		printed += fprintf(fp, ", %llu invalid records ignored",
+				   (unsigned long long)stats->nr_invalid);
+	return printed + fprintf(fp, "%s\n", suffix);
 }
 
 /*

@@ -9,6 +9,7 @@
 #include "sample.h"
 
 struct deferred_callchains;
+struct evlist;
 struct ip_callchain;
 union perf_event;
 
@@ -67,10 +68,31 @@ struct deferred_limits {
 };
 
 /**
+ * struct deferred_source - where the events come from
+ * @evlist: to parse them again, and to merge the callchains; NULL: neither is done
+ * @copy: they are only valid during deferred_callchains__process(), and must be
+ *	  copied to be held back
+ * @unordered: they come in any order, so that their times tell nothing
+ * @ignore_tid: the records don't tell their thread, as without sample_id_all. Cookies
+ *		are unique in the whole system, so match by cookie alone
+ * @tells: the kernel says how far callchains reach, and what says nothing is cut. Not
+ *	   all kernels do. If it is not known, the first callchain of which it is said
+ *	   shows it; until then nobody can say how far another one reaches
+ */
+struct deferred_source {
+	struct evlist	*evlist;
+	bool		copy;
+	bool		unordered;
+	bool		ignore_tid;
+	bool		tells;
+};
+
+/**
  * typedef deferred_deliver_t - receives the events, with the callchains found
  * @priv: as given to deferred_callchains__new()
  * @event: the event
- * @sample: the parsed event, or NULL if it has been held back in between
+ * @sample: the parsed event with its callchain; without an evlist, the callchain is not
+ *	    merged, and it is NULL if the event has been held back in between
  * @user: the user callchain for a sample with a deferred one, NULL if there is
  *	  none or if the event has no deferred callchain
  * @state: how far @user reaches, if the event has a deferred callchain
@@ -85,8 +107,17 @@ typedef int (*deferred_deliver_t)(void *priv, union perf_event *event,
 				  enum user_callchain state,
 				  u64 file_offset, const char *file_path);
 
-/* How often to call deferred_callchains__tick() while deferred_callchains__waits() */
-#define DEFERRED_TICK_MSECS	100
+/**
+ * typedef deferred_parked_t - looks at a sample that waits outside of the stream
+ * @priv: as given to deferred_callchains__visit_parked()
+ * @tid: thread of the sample
+ * @event: the sample
+ * @file_offset: where it is in its file, which may change
+ *
+ * Return: 0 to go on with the next one.
+ */
+typedef int (*deferred_parked_t)(void *priv, u32 tid, union perf_event *event,
+				 u64 *file_offset);
 
 extern const struct deferred_limits deferred_limits__file;
 extern const struct deferred_limits deferred_limits__in_order;
@@ -94,30 +125,23 @@ extern const struct deferred_limits deferred_limits__live;
 extern const struct deferred_limits deferred_limits__top;
 
 struct deferred_callchains *deferred_callchains__new(const struct deferred_limits *limits,
+						     const struct deferred_source *source,
 						     struct deferred_stats *stats,
 						     deferred_deliver_t deliver, void *priv);
 void deferred_callchains__delete(struct deferred_callchains *dc);
-
-void deferred_callchains__set_copy(struct deferred_callchains *dc, bool copy);
-void deferred_callchains__set_unordered(struct deferred_callchains *dc, bool unordered);
-void deferred_callchains__set_ignore_tid(struct deferred_callchains *dc, bool ignore);
-void deferred_callchains__set_tells(struct deferred_callchains *dc, bool tells);
 
 int deferred_callchains__process(struct deferred_callchains *dc, union perf_event *event,
 				 struct perf_sample *sample, u64 file_offset,
 				 const char *file_path);
 int deferred_callchains__tick(struct deferred_callchains *dc, u64 now);
-int deferred_callchains__tick_now(struct deferred_callchains *dc);
 bool deferred_callchains__waits(const struct deferred_callchains *dc);
+int deferred_callchains__visit_parked(struct deferred_callchains *dc, deferred_parked_t fn,
+				      void *priv);
 int deferred_callchains__flush(struct deferred_callchains *dc);
 
 u64 deferred_stats__missing(const struct deferred_stats *stats);
-int deferred_stats__scnprintf(const struct deferred_stats *stats, bool all_cpus,
-			      char *buf, size_t size);
 size_t deferred_stats__fprintf(const struct deferred_stats *stats, bool all_cpus,
 			       const char *prefix, const char *suffix, FILE *fp);
-int deferred_stats__warning(const struct deferred_stats *stats, bool all_cpus,
-			    bool overflowed, char *buf, size_t size);
 
 u64 deferred_callchain__nr_valid(const struct ip_callchain *user);
 int sample__merge_deferred_callchain(struct perf_sample *sample,

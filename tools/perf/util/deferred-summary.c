@@ -18,6 +18,7 @@
 
 #include "deferred-summary.h"
 #include "hashmap.h"
+#include "memswap.h"
 
 /*
  * What is in the file. Unknown versions are ignored, so it can change. It begins with
@@ -30,17 +31,12 @@
 #define SUMMARY_FLAGS		(SUMMARY_MERGED | SUMMARY_COUNTED)
 
 struct raw_summary {
-	u64	magic;
-	u32	version;
-	u32	flags;
-	u32	max_stack;
-	u32	nr_ends;
-	u64	nr_samples;
-	u64	nr_complete;
-	u64	nr_unchecked;
-	u64	nr_missing;
-	u64	nr_empty;
-	u64	nr_other;
+	u64			magic;
+	u32			version;
+	u32			flags;
+	u32			max_stack;
+	u32			nr_ends;
+	struct deferred_figures	figures;
 };
 
 /* Followed by the name, padded with zeros to @len, which is a multiple of 8 */
@@ -253,12 +249,7 @@ void *deferred_summary__encode(const struct deferred_summary *summary, size_t *s
 				  (summary->counted ? SUMMARY_COUNTED : 0),
 		.max_stack	= summary->max_stack,
 		.nr_ends	= summary->nr_ends,
-		.nr_samples	= summary->nr_samples,
-		.nr_complete	= summary->nr_complete,
-		.nr_unchecked	= summary->nr_unchecked,
-		.nr_missing	= summary->nr_missing,
-		.nr_empty	= summary->nr_empty,
-		.nr_other	= summary->nr_other,
+		.figures	= summary->figures,
 	};
 
 	pos = raw + 1;
@@ -378,12 +369,9 @@ struct deferred_summary *deferred_summary__decode(const void *buf, size_t size, 
 	summary->merged = flags & SUMMARY_MERGED;
 	summary->counted = flags & SUMMARY_COUNTED;
 	summary->max_stack = get32(raw.max_stack, swap);
-	summary->nr_samples = get64(raw.nr_samples, swap);
-	summary->nr_complete = get64(raw.nr_complete, swap);
-	summary->nr_unchecked = get64(raw.nr_unchecked, swap);
-	summary->nr_missing = get64(raw.nr_missing, swap);
-	summary->nr_empty = get64(raw.nr_empty, swap);
-	summary->nr_other = get64(raw.nr_other, swap);
+	summary->figures = raw.figures;
+	if (swap)
+		mem_bswap_64(&summary->figures, sizeof(summary->figures));
 
 	if (!decode_ends(summary, nr_ends, buf + sizeof(raw), size - sizeof(raw), swap) ||
 	    !adds_up(summary)) {

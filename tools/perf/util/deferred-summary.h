@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <linux/stddef.h>
 #include <linux/types.h>
 
 struct hashmap;
@@ -49,12 +50,14 @@ struct deferred_summary {
 	bool			merged;
 	bool			counted;
 	u32			max_stack;
-	u64			nr_samples;
-	u64			nr_complete;
-	u64			nr_unchecked;
-	u64			nr_missing;
-	u64			nr_empty;
-	u64			nr_other;
+	__struct_group(deferred_figures, figures, /* no attrs */,
+		       u64	nr_samples;
+		       u64	nr_complete;
+		       u64	nr_unchecked;
+		       u64	nr_missing;
+		       u64	nr_empty;
+		       u64	nr_other;
+	);
 	unsigned int		nr_ends;
 	struct deferred_end	ends[DEFERRED_SUMMARY_ENDS];
 	struct hashmap		*counts;

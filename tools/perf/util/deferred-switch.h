@@ -4,19 +4,10 @@
 
 #include <stddef.h>
 #include <linux/types.h>
+#include "deferred-callchain.h"
 
 struct deferred_switch;
 struct evlist;
-
-/**
- * typedef deferred_write_t - writes a sample that is taken along to the next file
- * @priv: as given to deferred_switch__write()
- * @buf: the sample
- * @size: its size
- *
- * Return: 0 or a negative error.
- */
-typedef int (*deferred_write_t)(void *priv, void *buf, size_t size);
 
 struct deferred_switch *deferred_switch__new(struct evlist *evlist);
 void deferred_switch__delete(struct deferred_switch *ds);
@@ -24,6 +15,6 @@ void deferred_switch__delete(struct deferred_switch *ds);
 void deferred_switch__written(struct deferred_switch *ds, const void *buffer, const void *buf,
 			      size_t size, u64 offset);
 int deferred_switch__blank(struct deferred_switch *ds, int fd);
-int deferred_switch__write(struct deferred_switch *ds, deferred_write_t write, void *priv);
+int deferred_switch__write(struct deferred_switch *ds, deferred_parked_t write, void *priv);
 
 #endif /* __PERF_DEFERRED_SWITCH_H */

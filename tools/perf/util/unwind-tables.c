@@ -15,11 +15,13 @@
 #include <unistd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <linux/time64.h>
 
+#include "callchain.h"
 #include "debug.h"
+#include "record.h"
 #include "target.h"
+#include "time-utils.h"
 #include "unwind-tables.h"
 
 #define DEVICE		"/dev/unwind_tables"
@@ -95,11 +97,6 @@ static int start_service(const char *only)
 	return err;
 }
 
-static bool is_line(const char *buf, size_t len, const char *line)
-{
-	return len == strlen(line) && !memcmp(buf, line, len);
-}
-
 /*
  * Wait for a line, or for what says that it takes too long, past others. Returns 1, 0 if nothing
  * comes in time, less if nothing can come any more.
@@ -121,11 +118,11 @@ static int wait_for(const char *line, int msecs)
 			return -EPIPE;
 		if (buf[len++] != '\n')
 			continue;
-		if (is_line(buf, len, line))
+		if (!strcmp(buf, line))
 			return 1;
 		if (sscanf(buf, "left %u", &nr_left) == 1)
 			return 1;
-		if (is_line(buf, len, LIMITED))
+		if (!strcmp(buf, LIMITED))
 			pr_warning(OWN_ONLY "; others have those of the service " PROGRAM ".\n");
 		len = 0;
 		memset(buf, 0, sizeof(buf));
@@ -155,17 +152,21 @@ bool unwind_tables__supported(void)
 
 /**
  * unwind_tables__start - have tables made for what runs
- * @target: what is going to be recorded
+ * @opts: what is going to be recorded. Only deferred callchains take tables
  *
  * Without tables perf works as well; it warns that stacks will be cut, except on a
  * kernel without the device, where only -v says so. So it is for users who may not
  * open the device: the service may be running, and have made all tables. The summary
  * of the recording tells.
  */
-void unwind_tables__start(struct target *target)
+void unwind_tables__start(struct record_opts *opts)
 {
-	const char *only = only_processes(target);
+	const char *only = only_processes(&opts->target);
 	int fd, ret;
+
+	if (!opts->unwind_tables || callchain_param.record_mode != CALLCHAIN_FP ||
+	    !callchain_param.defer)
+		return;
 
 	fd = open(DEVICE, O_RDWR | O_CLOEXEC);
 	if (fd < 0) {
@@ -205,13 +206,12 @@ void unwind_tables__start(struct target *target)
  */
 void unwind_tables__prepare_workload(const char *name)
 {
-	struct timespec begin, end;
+	u64 begin = rdclock();
 	int msecs;
 
 	if (service < 0 || strchr(name, '\n'))
 		return;
 
-	clock_gettime(CLOCK_MONOTONIC, &begin);
 	if (send(service, name, strlen(name), MSG_NOSIGNAL) < 0 ||
 	    send(service, "\n", 1, MSG_NOSIGNAL) < 0 ||
 	    wait_for("done\n", READY_MSECS) <= 0) {
@@ -224,9 +224,7 @@ void unwind_tables__prepare_workload(const char *name)
 			   nr_left, nr_left == 1 ? "" : "s", name);
 		return;
 	}
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	msecs = (end.tv_sec - begin.tv_sec) * MSEC_PER_SEC +
-		(end.tv_nsec - begin.tv_nsec) / (long)NSEC_PER_MSEC;
+	msecs = (rdclock() - begin) / NSEC_PER_MSEC;
 	if (msecs >= SILENT_MSECS)
 		pr_info("Preparing unwind tables for %s took %d ms.\n", name, msecs);
 	else

@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-struct target;
+struct record_opts;
 
 bool unwind_tables__supported(void);
-void unwind_tables__start(struct target *target);
+void unwind_tables__start(struct record_opts *opts);
 void unwind_tables__prepare_workload(const char *name);
 void unwind_tables__stop(void);
 

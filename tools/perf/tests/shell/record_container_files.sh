@@ -67,6 +67,7 @@ gcc -O1 -fno-omit-frame-pointer -fno-optimize-sibling-calls -Wl,--build-id -o in
 cat > inside.sh << 'EOF'
 mount -t tmpfs none mnt
 cp inside mnt/inside
+truncate -s "+${more:-0}" mnt/inside
 exec mnt/inside "$@"
 EOF
 record() { # CACHE OPTION...
@@ -95,6 +96,8 @@ record all -o all.data -a -- "${own_mounts[@]}" sh inside.sh
 check "of a container that has ended, -a" "$(functions all)" "add burn main"
 record other --no-keep-files -o other.data -- "${own_mounts[@]}" sh inside.sh
 check "with --no-keep-files" "$(functions other)" "[unknown]"
+more=1G record large -o large.data -- "${own_mounts[@]}" sh inside.sh
+check "of more than 1 GB" "$(functions large)" "[unknown]"
 
 # From a directory that only a chroot() has
 "${own_mounts[@]}" sh inside.sh forever &
@@ -114,6 +117,33 @@ exec chroot root sh -ec 'cd /mnt/only
 EOF
 "${own_mounts[@]}" sh -e chroot.sh "${pid}" > log 2>&1 || check "in a chroot" failed ""
 check "in a chroot, assertions" "$(grep -c assertion log || true)" 0
+
+# Nobody waits long for the process that copies. It has the command line of its recording.
+keeper_of() { # PID
+  local other
+  for other in /proc/[1-9]*
+  do
+    if [ "${other}" != "/proc/$1" ] && cmp -s "/proc/$1/cmdline" "${other}/cmdline"
+    then
+      echo "${other#/proc/}"
+    fi
+  done
+}
+perf --buildid-dir "${tmpdir}/hangs" record -o hangs.data -e cpu-clock:u -g -p "${pid}" > log 2>&1 &
+recorder=$!
+# With it started, the recording begins
+until [ -s hangs.data ] || ! kill -0 "${recorder}" 2> /dev/null
+do
+  sleep 0.1
+done
+keeper=$(keeper_of "${recorder}")
+kill -STOP "${keeper}" 2>> log || true
+kill -INT "${recorder}" 2>> log || true
+wait "${recorder}" || true
+check "of a process that hangs" \
+      "$(grep -c "Not all files of containers could be kept" log || true)" 1
+check "of a process that hangs, ended" \
+      "$(sed -n 's/^State:[[:space:]]*\([^Z]\).*/\1/p' "/proc/${keeper}/status" 2> /dev/null)" ""
 
 # Whose recording needs all the memory that its user may lock for buffers has no others beside it,
 # and the root user of a user namespace is such a user.
