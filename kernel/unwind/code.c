@@ -64,6 +64,7 @@ bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *v
 		/*
 		 * If the mapping has gone, the file's memory can be that of another file, and
 		 * not all inodes wait for RCU: those of pipes do not. A mapped file's does.
+		 * See look+unmap.litmus.
 		 */
 		smp_rmb();
 		if (!inode || READ_ONCE(vma->detached))
@@ -109,7 +110,7 @@ static enum unwind_user_status look(struct mm_struct *mm, unsigned long pc,
 	has_file = unwind_range_set(range, vma);
 	/*
 	 * A VMA is detached before it is freed, which overwrites the bounds. And any
-	 * change comes after mm_lock_seqcount_begin().
+	 * change comes after mm_lock_seqcount_begin(), see seq+look.litmus.
 	 */
 	smp_rmb();
 	if (!has_file || pc < range->start || pc >= range->end || READ_ONCE(vma->detached))
@@ -416,6 +417,7 @@ static int change_map(struct unwind_mm *um, struct map_change *change, gfp_t gfp
 		return -ENOSPC;
 	}
 
+	/* See map+lookup.litmus. */
 	rcu_assign_pointer(um->map, map);
 	spin_unlock(&um->lock);
 	/* What was added stays by added_lock; and of what was found, all of these go. */
@@ -497,7 +499,7 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 		return UNWIND_USER_NO_CODE;
 	}
 	unwind_range_set(&range, vma);
-	/* Whatever else changes now, it is not this mapping. */
+	/* Whatever else changes now, it is not this mapping, see seq+learn.litmus. */
 	seq = unwind_mmap_seq(mm);
 	if (!(seq & 1))
 		range.seq = seq;

@@ -142,7 +142,10 @@ static inline bool unwind_range_has(const struct unwind_range *range, unsigned l
 static inline unsigned int unwind_mmap_seq(const struct mm_struct *mm)
 {
 #ifdef CONFIG_UNWIND_USER_CODE
-	/* Pairs with mm_lock_seqcount_end(): what is read next is not older than that. */
+	/*
+	 * Pairs with mm_lock_seqcount_end(): what is read next is not older than that, see
+	 * seq+look.litmus and seq+dead.litmus.
+	 */
 	return smp_load_acquire(&mm->mm_lock_seq.sequence);
 #else
 	return UNWIND_SEQ_NONE;

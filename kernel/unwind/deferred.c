@@ -13,6 +13,8 @@
  * the task's own CPU, so only an NMI can come between two steps of a request, and
  * it always runs to completion. Every step below is written so that an NMI may
  * come after any instruction.
+ *
+ * Litmus tests that are named are in Documentation/litmus-tests/unwind.
  */
 
 #define pr_fmt(fmt) "unwind_deferred: " fmt
@@ -216,7 +218,7 @@ unwind_context_add(struct unwind_task_info *info, unsigned long bits)
  * Not inlined, since selftests put probes here.
  *
  * Context: Any context of the owner, or unwind_forget_contexts(). An NMI sees the
- *	    old context or none.
+ *	    old context or none. See also reset+request.litmus.
  * Return: False if requests are pending: the context stays as it is.
  */
 noinline bool unwind_context_reset(struct unwind_task_info *info)
@@ -297,14 +299,21 @@ static int unwind_queue(struct unwind_task_info *info, task_work_func_t func)
  */
 static bool unwind_accepts_requests(void)
 {
-	/* Pairs with unwind_deferred_arm(): what was left from before is gone. */
+	/*
+	 * Pairs with unwind_deferred_arm(): what was left from before is gone, see
+	 * arm+request.litmus.
+	 */
 	return smp_load_acquire(&unwind_accepts);
 }
 
 static int unwind_request(struct unwind_task_info *info,
 			  struct unwind_work *work, u64 *cookie)
 {
-	int nr = READ_ONCE(work->bit);
+	/*
+	 * Pairs with unwind_deferred_init(): the mask has nothing of an earlier work in
+	 * this place, see init+request.litmus.
+	 */
+	int nr = smp_load_acquire(&work->bit);
 	unsigned long old, bit;
 	int ret;
 
@@ -387,6 +396,7 @@ int unwind_deferred_request(struct unwind_work *work, u64 *cookie)
 	/* Before the other reasons, since this one rules out a walk in place. */
 	if (unwind_regs_changing())
 		return -EAGAIN;
+	/* Flags that may be changing, as above */
 	if (data_race(current->flags & PF_EXITING) || !user_mode(task_pt_regs(current)))
 		return -EINVAL;
 
@@ -466,7 +476,7 @@ static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
 		return old;
 	}
 	cache->room = deep ? UNWIND_MAX_ENTRIES : PERF_MAX_STACK_DEPTH;
-	/* Pairs with the lockless readers: complete before visible. */
+	/* Pairs with the lockless readers: complete before visible, see cancel+cache.litmus. */
 	smp_store_release(&info->cache, cache);
 	/* Without UNWIND_USED nobody reads it, but unwind_forget_bit() may have it. */
 	if (old)
@@ -751,8 +761,8 @@ int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
 			continue;
 
 		rcu_assign_pointer(unwind_works[nr], work);
-		/* Requests may come from here on. */
-		WRITE_ONCE(work->bit, nr);
+		/* Requests may come from here on. Pairs with unwind_request() */
+		smp_store_release(&work->bit, nr);
 		return 0;
 	}
 
@@ -799,13 +809,16 @@ void unwind_deferred_cancel(struct unwind_work *work)
 	if (nr < UNWIND_WORK_SHIFT)
 		return;
 
-	/* No new requests; those in flight run with interrupts disabled. */
+	/*
+	 * No new requests; those in flight run with interrupts disabled, see
+	 * cancel+request.litmus.
+	 */
 	WRITE_ONCE(work->bit, -1);
 	synchronize_rcu();
 
 	/*
 	 * No new callbacks; wait for the ones that run, which note at their end
-	 * that this bit has been served.
+	 * that this bit has been served, see cancel+callback.litmus.
 	 */
 	rcu_assign_pointer(unwind_works[nr], ERR_PTR(-EBUSY));
 	synchronize_srcu(&unwind_srcu);
@@ -830,7 +843,7 @@ static void unwind_open_cpu(void *unused)
  * takes the IPI has either just come from user mode, and cleared it already,
  * or is in the kernel, but not on its last steps to user mode, where interrupts
  * are disabled. For the same reason, once this returns, no CPU is past a hook
- * that it saw as off.
+ * that it saw as off. See arm+entry.litmus and arm+exit.litmus.
  */
 static void unwind_key_enable(void)
 {
@@ -916,6 +929,8 @@ int unwind_deferred_arm(void)
 		/* Pairs with unwind_accepts_requests() */
 		smp_store_release(&unwind_accepts, true);
 	}
+	/* Who finds that above can make requests, see arm+arm.litmus. */
+	smp_mb__before_atomic();
 	atomic_inc(&unwind_armed);
 
 	return 0;

@@ -25,7 +25,7 @@
  * a slot, or what a reader gets of it, may be the key of one rule and the word of
  * another, and stay so until it is overwritten. Such a slot matches no place, except by
  * chance: in the key, a word is multiplied by the table's number, so who would choose a word
- * such that it does has to know that number.
+ * such that it does has to know that number. See rule+slot.litmus.
  */
 struct rule_slot {
 	u64	key;

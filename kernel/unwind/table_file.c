@@ -55,7 +55,10 @@ static void use_first(struct unwind_file *file)
 		return;
 	rcu_assign_pointer(file->first, first);
 	if (!old) {
-		/* Pairs with unwind_files_added(): whoever sees this sees the table. */
+		/*
+		 * Pairs with unwind_files_added(): whoever sees this sees the table, see
+		 * table+range.litmus.
+		 */
 		smp_store_release(&unwind_files_nr_added, unwind_files_nr_added + 1);
 	}
 }
@@ -291,7 +294,7 @@ static bool detach_one(struct unwind_table *table)
 /**
  * unwind_table_detach - Take back what a table was attached to
  * @table:	Table. Afterwards no new lookup finds it, and it can be freed after a
- *		grace period
+ *		grace period, see table+walk.litmus
  *
  * Context: May sleep.
  */

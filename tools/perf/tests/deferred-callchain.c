@@ -675,17 +675,19 @@ static struct deferred_summary *make_summary(void)
 		scnprintf(name, sizeof(name), "/lib/%d", i);
 		for (j = 0; j < i; j++)
 			deferred_summary__count_end(summary, name, NO_RULE);
-		summary->nr_samples += i;
+		summary->figures.nr_samples += i;
 	}
 	deferred_summary__count_end(summary, "/lib/12", DEPTH);
 	deferred_summary__count_end(summary, NULL, DEPTH);
 	deferred_summary__count_end(summary, NULL, NO_RULE);
-	summary->nr_complete = 100;
-	summary->nr_unchecked = 5;
-	summary->nr_missing = 2;
-	summary->nr_empty = 1;
-	summary->nr_samples += 3 + summary->nr_complete + summary->nr_unchecked +
-			       summary->nr_missing + summary->nr_empty;
+	summary->figures.nr_complete = 100;
+	summary->figures.nr_unchecked = 5;
+	summary->figures.nr_missing = 2;
+	summary->figures.nr_empty = 1;
+	summary->figures.nr_samples += 3 + summary->figures.nr_complete +
+				       summary->figures.nr_unchecked +
+				       summary->figures.nr_missing +
+				       summary->figures.nr_empty;
 	deferred_summary__rank(summary);
 	return summary;
 }
@@ -696,10 +698,10 @@ static bool is_made(const struct deferred_summary *summary)
 	unsigned int i;
 	char name[32];
 
-	if (summary->nr_ends != DEFERRED_SUMMARY_ENDS || summary->nr_samples != 189 ||
-	    summary->nr_complete != 100 || summary->nr_unchecked != 5 ||
-	    summary->nr_missing != 2 ||
-	    summary->nr_empty != 1 || summary->nr_other != 6 ||
+	if (summary->nr_ends != DEFERRED_SUMMARY_ENDS || summary->figures.nr_samples != 189 ||
+	    summary->figures.nr_complete != 100 || summary->figures.nr_unchecked != 5 ||
+	    summary->figures.nr_missing != 2 ||
+	    summary->figures.nr_empty != 1 || summary->figures.nr_other != 6 ||
 	    !summary->counted || summary->max_stack != MAX_STACK)
 		return false;
 
@@ -722,7 +724,7 @@ static int test__deferred_summary(struct test_suite *test __maybe_unused,
 	TEST_ASSERT_VAL("worst ten", is_made(summary));
 
 	deferred_summary__reset(summary);
-	TEST_ASSERT_VAL("reset", !summary->nr_samples && !summary->nr_ends &&
+	TEST_ASSERT_VAL("reset", !summary->figures.nr_samples && !summary->nr_ends &&
 			summary->max_stack == MAX_STACK);
 
 	/* More files than are counted one by one, most of them once */
@@ -731,17 +733,17 @@ static int test__deferred_summary(struct test_suite *test __maybe_unused,
 
 		scnprintf(name, sizeof(name), "/lib/%d", i);
 		deferred_summary__count_end(summary, name, i ? NO_RULE : DEPTH);
-		summary->nr_samples++;
+		summary->figures.nr_samples++;
 	}
 	deferred_summary__count_end(summary, "/lib/0", DEPTH);
-	summary->nr_samples++;
+	summary->figures.nr_samples++;
 	TEST_ASSERT_VAL("bounded", hashmap__size(summary->counts) <= 4096);
 	deferred_summary__rank(summary);
 	TEST_ASSERT_EQUAL("listed", summary->nr_ends, DEFERRED_SUMMARY_ENDS);
 	TEST_ASSERT_VAL("worst", summary->ends[0].nr == 2 &&
 			summary->ends[0].reason == DEPTH &&
 			!strcmp(summary->ends[0].file, "/lib/0"));
-	TEST_ASSERT_EQUAL("others", (int)summary->nr_other, 10001 - 2 - 9);
+	TEST_ASSERT_EQUAL("others", (int)summary->figures.nr_other, 10001 - 2 - 9);
 	deferred_summary__delete(summary);
 	return TEST_OK;
 }

@@ -163,7 +163,7 @@ void deferred_summary__count_end(struct deferred_summary *summary, const char *f
 	if (end)
 		end->nr++;
 	else
-		summary->nr_other++;
+		summary->figures.nr_other++;
 }
 
 /* The most frequent first. Names make it the same each time. */
@@ -199,7 +199,7 @@ void deferred_summary__rank(struct deferred_summary *summary)
 		if (sorted)
 			sorted[nr++] = end;
 		else
-			summary->nr_other += end->nr;
+			summary->figures.nr_other += end->nr;
 	}
 	if (nr)
 		qsort(sorted, nr, sizeof(*sorted), cmp_ends);
@@ -209,7 +209,7 @@ void deferred_summary__rank(struct deferred_summary *summary)
 			summary->ends[summary->nr_ends++] = *sorted[i];
 			sorted[i]->file = NULL;
 		} else {
-			summary->nr_other += sorted[i]->nr;
+			summary->figures.nr_other += sorted[i]->nr;
 		}
 	}
 	free(sorted);
@@ -282,10 +282,11 @@ static u64 get64(u64 value, bool swap)
 /* Each sample is counted once. */
 static bool adds_up(const struct deferred_summary *summary)
 {
-	u64 left = summary->nr_samples;
+	const struct deferred_figures *figures = &summary->figures;
+	u64 left = figures->nr_samples;
 	const u64 parts[] = {
-		summary->nr_complete, summary->nr_unchecked, summary->nr_missing,
-		summary->nr_empty, summary->nr_other,
+		figures->nr_complete, figures->nr_unchecked, figures->nr_missing,
+		figures->nr_empty, figures->nr_other,
 	};
 	size_t i;
 
@@ -440,9 +441,10 @@ static void print_end(struct text *text, u64 nr, const char *file, const char *w
 size_t deferred_summary__fprintf(const struct deferred_summary *summary, const char *prefix,
 				 const char *title, const char *suffix, FILE *fp)
 {
+	const struct deferred_figures *figures = &summary->figures;
 	struct text text = { .prefix = prefix, .fp = fp, };
-	unsigned long long complete = summary->nr_complete, nr = summary->nr_samples;
-	unsigned long long unchecked = summary->nr_unchecked;
+	unsigned long long complete = figures->nr_complete, nr = figures->nr_samples;
+	unsigned long long unchecked = figures->nr_unchecked;
 	unsigned int i, tenths;
 	char why[64];
 
@@ -471,13 +473,13 @@ size_t deferred_summary__fprintf(const struct deferred_summary *summary, const c
 			scnprintf(why, sizeof(why), ": %s", reason_text(end->reason));
 		print_end(&text, end->nr, end->file, why);
 	}
-	if (summary->nr_other)
-		print_end(&text, summary->nr_other, NULL, "in other files");
-	if (summary->nr_empty)
-		print_end(&text, summary->nr_empty, NULL,
+	if (figures->nr_other)
+		print_end(&text, figures->nr_other, NULL, "in other files");
+	if (figures->nr_empty)
+		print_end(&text, figures->nr_empty, NULL,
 			  "before the first frame: there was no stack, or it could not be read");
-	if (summary->nr_missing)
-		print_end(&text, summary->nr_missing, NULL,
+	if (figures->nr_missing)
+		print_end(&text, figures->nr_missing, NULL,
 			  "before the first frame: lost, or still in the kernel at the end");
 	if (unchecked)
 		text.printed += fprintf(fp, "%s%12s%s\n", prefix, "",

@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <linux/stddef.h>
 #include <linux/types.h>
 
 struct hashmap;
@@ -31,17 +30,30 @@ struct deferred_end {
 };
 
 /**
- * struct deferred_summary - how many user stacks are complete, and where others end
- * @merged: perf inject has put the user callchains into their samples, and tells by
- *	    bits of header.misc how far they reach
- * @counted: there are figures
- * @max_stack: depth limit of a user stack
+ * struct deferred_figures - what became of the user stacks
  * @nr_samples: samples with a deferred callchain; the sum of all of the following
  * @nr_complete: those whose user stack reaches the outermost frame
  * @nr_unchecked: those for which frame pointers that nothing checked do so
  * @nr_missing: those without a record
  * @nr_empty: those whose record has no entries
- * @nr_other: those that end in files other than the ones in @ends
+ * @nr_other: those that end in files other than the ones in a summary's ends
+ */
+struct deferred_figures {
+	u64	nr_samples;
+	u64	nr_complete;
+	u64	nr_unchecked;
+	u64	nr_missing;
+	u64	nr_empty;
+	u64	nr_other;
+};
+
+/**
+ * struct deferred_summary - how many user stacks are complete, and where others end
+ * @merged: perf inject has put the user callchains into their samples, and tells by
+ *	    bits of header.misc how far they reach
+ * @counted: there are figures
+ * @max_stack: depth limit of a user stack
+ * @figures: how many
  * @nr_ends: number of @ends
  * @ends: files that most of the others end in, most frequent first
  * @counts: all of them, while they are counted
@@ -50,14 +62,7 @@ struct deferred_summary {
 	bool			merged;
 	bool			counted;
 	u32			max_stack;
-	__struct_group(deferred_figures, figures, /* no attrs */,
-		       u64	nr_samples;
-		       u64	nr_complete;
-		       u64	nr_unchecked;
-		       u64	nr_missing;
-		       u64	nr_empty;
-		       u64	nr_other;
-	);
+	struct deferred_figures	figures;
 	unsigned int		nr_ends;
 	struct deferred_end	ends[DEFERRED_SUMMARY_ENDS];
 	struct hashmap		*counts;
