@@ -16,7 +16,7 @@ FLAME ?=
 CONFIG ?= generic
 
 .PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test repo update update-all soak hostile \
-	first-run fuzz fuzz-walks unmodified assembly assembly-steps event-tools switches jits recipes series prove check bench cost figures picture \
+	first-run fuzz fuzz-walks litmus unmodified assembly assembly-steps event-tools switches jits recipes series prove check bench cost figures picture \
 	clean distclean root
 
 help:
@@ -42,6 +42,7 @@ help:
 	@echo 'make hostile [MIN=30] have one user attack the service in all ways at once, beside others'
 	@echo 'make fuzz [MIN=10]    run the suites that fuzz, MIN minutes for each fuzzer'
 	@echo 'make fuzz-walks [MIN=30] walk random stacks in random worlds on the debug kernel'
+	@echo 'make litmus           check what is read without locks against the memory model'
 	@echo 'make tree             the kernel tree: base plus one commit per step of the series'
 	@echo 'make refresh          write the commits of the tree back to the series'
 	@echo 'make kernel           build the kernel with the series'
@@ -130,6 +131,9 @@ fuzz: tree
 fuzz-walks: tree
 	@harness/build debug
 	@harness/fuzz-walks debug $$((60 * $(if $(filter command environment,$(firstword $(origin MIN))),$(MIN),30)))
+
+litmus: tree
+	@harness/litmus
 
 unmodified: tree
 	@harness/build feature perf unwind-tables

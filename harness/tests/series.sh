@@ -197,6 +197,8 @@ broken function-that-is-gone-fails 'no function gone' 'mkdir docs; echo "| rule 
 broken file-that-is-gone-fails 'no file gone.c' 'mkdir docs; echo "| rule | \`gone.c\` | tests |" > docs/rules.md'
 # shellcheck disable=SC2016
 broken test-that-is-gone-fails 'no test walk.that_is_gone' 'mkdir docs; echo "| rule | \`kernel/three\` | \`walk.that_is_gone\` |" > docs/rules.md'
+# shellcheck disable=SC2016
+broken litmus-test-that-is-gone-fails 'no litmus test gone+gone.litmus' 'mkdir docs; echo "| rule | \`kernel/three\` | \`gone+gone.litmus\` |" > docs/rules.md'
 
 # The made-up series with a cover letter that names some of its patches
 letter() { # TEXT
