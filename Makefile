@@ -8,12 +8,21 @@ T ?=
 MIN ?= 10
 V ?= 1
 SIGNOFF ?=
-OUT ?= build/series
+OUT ?= $(or $(build),build)/series
 DATA ?=
 BUILD ?=
 WORK ?=
 FLAME ?=
 CONFIG ?= generic
+BASE ?= 6.12
+
+# What is there for another base than 6.12 so far
+ifneq ($(BASE),6.12)
+  ifneq ($(filter-out root tree refresh check series clean,$(or $(MAKECMDGOALS),help)),)
+    $(error BASE=$(BASE) goes with make tree, refresh, check, series and clean)
+  endif
+  build := build/$(BASE)
+endif
 
 .PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test repo update update-all soak hostile \
 	first-run fuzz fuzz-walks litmus unmodified assembly assembly-steps event-tools switches jits recipes series prove check bench cost figures picture \
@@ -54,8 +63,9 @@ help:
 	@echo 'make figures          write the figures of the last runs to the pages'
 	@echo 'make picture          record nginx in two ways: the picture of the README'
 	@echo 'make check            check that the series is in order, and run checkpatch on it'
-	@echo "make series [V=n] [SIGNOFF='Name <mail>'] [OUT=dir]"
-	@echo '                      write the series for mailing, with its cover letter'
+	@echo "make series [V=n] [SIGNOFF='Name <mail>'] [OUT=dir] [BASE=7.3]"
+	@echo '                      write the series for mailing, with its cover letter; BASE=7.3: the'
+	@echo '                      one for mainline (docs/mainline.md)'
 	@echo 'make first-run [RUNS=]  how complete stacks are without the service, 20 runs each'
 	@echo 'make unmodified       record programs as the distribution built them, in seven ways (an hour)'
 	@echo 'make assembly         record programs whose time goes to assembly without call frame information'

@@ -5,8 +5,20 @@
 # Every path can be moved by the variable of the same name.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+
+# BASE says which linux-source-* the series is for. Any but 6.12 has a series of its own,
+# and objects, logs and the tree in a directory of its name.
+BASE=${BASE:-6.12}
+patches=patches
+case $BASE in
+6.12) ;;
+7.3) patches=patches/mainline ;;
+*) echo "${0##*/}: error: there is no series for BASE=$BASE: 6.12 or 7.3" >&2; exit 1 ;;
+esac
+
 UNWIND_CACHE=${UNWIND_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/unwind-lts}
 UNWIND_BUILD=${UNWIND_BUILD:-$top/build}
+[[ $BASE = 6.12 || $UNWIND_BUILD = */"$BASE" ]] || UNWIND_BUILD+=/$BASE
 UNWIND_ROOT=${UNWIND_ROOT:-$UNWIND_CACHE/root-trixie}
 UNWIND_TREE=${UNWIND_TREE:-$UNWIND_BUILD/tree}
 UNWIND_LOGS=${UNWIND_LOGS:-$UNWIND_BUILD/logs}
@@ -131,10 +143,25 @@ use_mirror() {
 	keyring=${UNWIND_KEYRING:-/usr/share/keyrings/debian-archive-keyring.gpg}
 }
 
+# base_apt PROGRAM ARGUMENT... - apt, where the base is offered: on the host for 6.12, and in the
+# backports of the toolchain root's suite, on that root's mirror, for any other. There it runs
+# in the current directory, if the root has that one.
+base_apt() {
+	local dir=$UNWIND_CACHE/base/backports list=$UNWIND_ROOT/etc/apt/sources.list
+	if [[ $BASE = 6.12 ]]; then
+		"$@"
+		return
+	fi
+	mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial"
+	sed -n 's/ trixie main$/ trixie-backports main/p' "$list" > "$dir/sources.list" || return
+	in_root "cd '$PWD' 2> /dev/null || true; $1 -o Dir::Etc::SourceList='$dir/sources.list' -o Dir::Etc::SourceParts=/dev/null \
+		-o Dir::State::Lists='$dir/lists' -o Dir::Cache='$dir/cache' -o Acquire::Languages=none ${*:2}"
+}
+
 # base_versions - versions of the base package that apt offers, newest first
-base_package=linux-source-6.12
+base_package=linux-source-$BASE
 base_versions() {
-	apt-cache madison "$base_package" 2> /dev/null | awk '{ print $3 }' | sort -urV
+	base_apt apt-cache madison "$base_package" 2> /dev/null | awk '{ print $3 }' | sort -urV
 }
 upstream_of() { local v=${1%%-*}; echo "${v#*:}"; }
 
@@ -143,7 +170,8 @@ upstream_of() { local v=${1%%-*}; echo "${v#*:}"; }
 package_time() {
 	local when
 	when=$(TZ=UTC0 git -C "$top" log -1 --format=%cd --date=format-local:%Y%m%d.%H%M -- \
-		arch configs include kernel lib packaging patches samples tools 2> /dev/null) || true
+		arch configs include kernel lib packaging patches samples tools \
+		':!patches/mainline' 2> /dev/null) || true
 	[[ -n $when ]] || die "no commit in $top to take a version from"
 	[[ -z $(git -C "$top" status --porcelain) ]] || when+=+edited
 	echo "$when"
@@ -194,13 +222,18 @@ tgit() {
 		-c gc.auto=0 -c advice.detachedHead=false "$@"
 }
 
-# series_steps - the patch names in order; series_adds NAME - what it brings
-series=$top/patches/series
+# series_steps - the patch names in order; series_adds NAME - what it brings; series_paths -
+# what all bring. The series of another base has its order in one file, and which of the
+# new files here are copied with which step in another.
+series=$top/$patches/series
+series_files=$series
+[[ $BASE = 6.12 ]] || series_files=$top/$patches/files
 series_steps() { grep -vE '^([[:space:]]|#|$)' "$series" || true; }
 series_adds() {
 	awk -v want="$1" '/^[^ \t#]/ { on = $1 == want }
-		on && $1 == "+" { print $2 }' "$series"
+		on && $1 == "+" { print $2 }' "$series_files"
 }
+series_paths() { awk '$1 == "+" { print $2 }' "$series_files"; }
 
 # patched FILE - the paths that a patch has hunks for
 patched() { sed '1,/^---$/d' "$1" | sed -n 's#^--- a/##p'; }
@@ -211,9 +244,9 @@ has_hunks() { grep -q '^diff --git ' "$1"; }
 # series_inputs - what the tree is made from, one "hash path" line each
 series_inputs() {
 	(cd "$top" && {
-		echo patches/series
-		series_steps | sed 's#^#patches/#'
-		awk '$1 == "+" { print $2 }' "$series"
-	} | sort | xargs -d '\n' sha256sum)
+		printf '%s\n' "$patches/series" "$patches/${series_files##*/}"
+		series_steps | sed "s#^#$patches/#"
+		series_paths
+	} | sort -u | xargs -d '\n' sha256sum)
 }
 series_unchanged() { [[ -e $1 && $(series_inputs) = "$(cat "$1")" ]]; }

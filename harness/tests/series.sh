@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check, tree and refresh on a made-up base of four files. Sourced by run,
+# check, tree, refresh and export on made-up bases of four files. Sourced by run,
 # which sets these:
 : "${tmp:?}" "${harness:?}"
 
@@ -12,22 +12,22 @@ unset UNWIND_BASE CI
 
 # A base package VERSION whose file "one" starts with EXTRA lines, and goes up to LAST (40)
 base_package() {
-	local dir=$tmp/pkg i
+	local dir=$tmp/pkg name=linux-source-${BASE:-6.12} i
 	rm -rf "$dir"
-	mkdir -p "$dir/src/linux-source-6.12/kernel" "$dir/deb/DEBIAN" "$dir/deb/usr/src" \
+	mkdir -p "$dir/src/$name/kernel" "$dir/deb/DEBIAN" "$dir/deb/usr/src" \
 		"$UNWIND_CACHE/base"
 	{
 		for ((i = 0; i < $2; i++)); do echo "extra $i"; done
 		seq 1 "${3:-40}"
-	} > "$dir/src/linux-source-6.12/kernel/one"
-	seq 1 10 > "$dir/src/linux-source-6.12/kernel/two"
-	echo same > "$dir/src/linux-source-6.12/kernel/same"
-	echo '*.o' > "$dir/src/linux-source-6.12/.gitignore"
-	tar -C "$dir/src" -cJf "$dir/deb/usr/src/linux-source-6.12.tar.xz" linux-source-6.12
-	printf 'Package: linux-source-6.12\nVersion: %s\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n' \
-		"$1" > "$dir/deb/DEBIAN/control"
-	dpkg-deb -Znone --build "$dir/deb" "$UNWIND_CACHE/base/linux-source-6.12_$1_all.deb" > /dev/null
-	(cd "$UNWIND_CACHE/base" && sha256sum "linux-source-6.12_$1_all.deb" > "linux-source-6.12_$1_all.deb.sha256")
+	} > "$dir/src/$name/kernel/one"
+	seq 1 10 > "$dir/src/$name/kernel/two"
+	echo same > "$dir/src/$name/kernel/same"
+	echo '*.o' > "$dir/src/$name/.gitignore"
+	tar -C "$dir/src" -cJf "$dir/deb/usr/src/$name.tar.xz" "$name"
+	printf 'Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n' \
+		"$name" "$1" > "$dir/deb/DEBIAN/control"
+	dpkg-deb -Znone --build "$dir/deb" "$UNWIND_CACHE/base/${name}_$1_all.deb" > /dev/null
+	(cd "$UNWIND_CACHE/base" && sha256sum "${name}_$1_all.deb" > "${name}_$1_all.deb.sha256")
 }
 
 tree_git() { git -C "$UNWIND_TREE" -c user.name='A Ünther' -c user.email=a@example.org "$@"; }
@@ -220,6 +220,70 @@ broken_letter cover-with-a-title-that-ends-elsewhere-fails 'patch 2 is not' 's/m
 broken_letter cover-without-the-last-patch-fails 'the parts end at patch 2 of 3' '/^  3-3/d'
 broken_letter cover-with-a-gap-between-parts-fails '3-3 does not begin at patch 2' 's/^  1-2/  1-1/'
 rm "$repo/patches/cover.md"
+
+# The series for another base: edits of its own, and copies of the new files here
+BASE=7.3 base_package 7.3.900-1 2
+for file in series files cover.md; do
+	mkdir -p "$repo/patches/mainline"
+	echo "# $file" > "$repo/patches/mainline/$file"
+done
+echo 7.3.900 > "$repo/patches/mainline/base"
+other=(env BASE=7.3 UNWIND_BASE=7.3.900 UNWIND_TREE="$tmp/other")
+other_git() { git -C "$tmp/other" -c user.name='A Ünther' -c user.email=a@example.org "$@"; }
+before=$(snapshot)
+pass other-tree-of-an-empty-series "${other[@]}" "$repo/harness/tree"
+sed -i 's/^30$/thirty/' "$tmp/other/kernel/one"
+other_git commit -qam $'kernel/one: Spell out thirty\n\nOnly an edit.'
+sed -i 's/^7$/seven/' "$tmp/other/kernel/two"
+cp "$repo/kernel/three" "$tmp/other/kernel/three"
+other_git add -A
+other_git commit -qm $'kernel: Add three here, too\n\nAn edit and a copy.'
+hash=$(other_git rev-parse 'HEAD^{tree}')
+pass other-refresh-writes-patches "${other[@]}" "$repo/harness/refresh"
+pass other-files-has-the-copy test "$(cat "$repo/patches/mainline/files")" = \
+	$'# files\n0002-kernel-add-three-here-too.patch\n  + kernel/three'
+pass other-series-has-the-order test "$(cat "$repo/patches/mainline/series")" = \
+	$'# series\n0001-kernel-one-spell-out-thirty.patch\n0002-kernel-add-three-here-too.patch'
+pass other-check-accepts-it "${other[@]}" "$repo/harness/check" -s
+pass check-accepts-the-other-series "$repo/harness/check" -s
+pass tree-does-not-mind-the-other-series "$repo/harness/tree"
+rm -rf "$tmp/other" "$tmp/other.state"
+pass other-tree-from-nothing "${other[@]}" "$repo/harness/tree"
+pass other-tree-is-as-before test "$hash" = "$(other_git rev-parse 'HEAD^{tree}')"
+pass other-export-writes-the-series "${other[@]}" "$repo/harness/export" "$tmp/mail7" 1 ''
+pass other-cover-has-the-title grep -q '^Subject: .*cover.md' "$tmp/mail7/0000-cover-letter.patch"
+pass other-steps-apply git -C "$tmp/other" apply --check -R "$tmp/mail7/0002-kernel-Add-three-here-too.patch"
+refuse other-base-without-series-fails 'no series for BASE=7.4' env BASE=7.4 "$repo/harness/tree"
+other_git rm -q kernel/three
+other_git commit -q --amend --no-edit
+pass other-refresh-without-the-copy "${other[@]}" "$repo/harness/refresh"
+pass file-that-is-no-longer-copied-stays grep -qx new "$repo/kernel/three"
+echo four > "$tmp/other/kernel/four"
+other_git add -A
+other_git commit -qm $'kernel: Add four\n\nNot a copy.'
+refuse file-of-the-other-series-alone-fails 'no new file of patches/series' "${other[@]}" "$repo/harness/refresh"
+rm -rf "$tmp/saved"
+echo '0002-kernel-add-three-here-too.patch' >> "$repo/patches/mainline/files"
+cp -r "$repo" "$tmp/saved"
+broken_other() { # NAME TEXT COMMAND
+	bash -euc "cd '$repo'; $3"
+	refuse "$1" "$2" "${other[@]}" "$repo/harness/check" -s
+	rm -rf "$repo"
+	cp -r "$tmp/saved" "$repo"
+}
+broken_other other-files-that-are-not-here-fails 'is not in patches/series' 'echo "  + kernel/four" >> patches/mainline/files; echo x > kernel/four'
+broken_other other-files-in-the-order-fails 'belong into patches/mainline/files' 'echo "  + kernel/three" >> patches/mainline/series'
+broken_other other-files-of-no-step-fails 'names 0009-x.patch' 'echo 0009-x.patch >> patches/mainline/files'
+broken_other other-patch-of-a-shared-file-fails 'the same for all bases' \
+	'echo "  + kernel/three" >> patches/mainline/files; sed -i "s#kernel/one#kernel/three#" patches/mainline/0001-*'
+echo '  + kernel/two' >> "$repo/patches/mainline/files"
+sed -i 's/kernel.three/kernel\/two/' "$repo/patches/series"
+mv "$repo/kernel/three" "$repo/kernel/two"
+sed -i '/^diff --git .*two/,$d' "$repo/patches/mainline/0002-"*
+rm -rf "$tmp/other" "$tmp/other.state"
+refuse file-that-the-other-base-has-fails 'kernel/two is in linux-source-7.3 itself' "${other[@]}" "$repo/harness/tree"
+rm -rf "$repo"
+cp -r "$tmp/saved" "$repo"
 
 # The package in the cache is not the one that was downloaded
 echo x >> "$UNWIND_CACHE/base/linux-source-6.12_6.12.900-1_all.deb"
