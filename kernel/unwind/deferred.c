@@ -929,7 +929,7 @@ int unwind_deferred_arm(void)
 		/* Pairs with unwind_accepts_requests() */
 		smp_store_release(&unwind_accepts, true);
 	}
-	/* Who finds that above can make requests, see arm+arm.litmus. */
+	/* The next tracer sees the count above, and makes requests: see arm+arm.litmus. */
 	smp_mb__before_atomic();
 	atomic_inc(&unwind_armed);
 

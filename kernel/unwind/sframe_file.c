@@ -53,7 +53,7 @@ static bool is_memory(const struct sframe_section *sec, unsigned int *seen)
 		if (READ_ONCE(vma->vm_flags) & (VM_IO | VM_PFNMAP) || ++nr > SFRAME_MAX_VMAS)
 			return false;
 	}
-	/* As in look() */
+	/* The flags are read before the sequence is again, see seq+look.litmus. */
 	smp_rmb();
 	if (!(seq & 1) && unwind_mmap_seq(mm) == seq)
 		WRITE_ONCE(*seen, seq);
