@@ -2,7 +2,7 @@
 # their names in the package, files where it installs them. This perf is built without
 # Perl. In literal text asciidoctor leaves macros for links as they are. The end of
 # unwind-tables(8) is for those who have the source.
-/^\.BR perf-record (1),$/{N; s/,\n\.BR unwind-table (3),$//}
+s/^\.BR perf-record (1),$/.BR perf-record (1)/
 /^\.I Documentation\//d
 s/linkperf:\(perf[a-z0-9\\-]*\)\[\([1-8]\)\]/\1(\2)/g
 s/\bperf\(\\-[a-z0-9\\-]*\)\?(1)/perf\\-unwind\1(1)/g

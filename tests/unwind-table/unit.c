@@ -24,7 +24,7 @@
 
 #include "check.h"
 #include "elf_build.h"
-#include "fingerprint.h"
+#include "../../tools/unwind-tables/hash.h"
 #include "unwind-table.h"
 
 static unsigned int nr_tests, nr_failed;
@@ -903,7 +903,7 @@ static void hashes(void)
 
 	for (len = 0; len < sizeof(data); len++) {
 		data[len] = len;
-		if (expected[len] && ut_siphash(key, data, len) != expected[len])
+		if (expected[len] && hash_siphash(key, data, len) != expected[len])
 			ok = false;
 	}
 	result(ok, "hashes are those of SipHash-2-4");
