@@ -49,6 +49,8 @@ static struct state {
 		bool used;
 		size_t len;
 		bool attached;
+		/* How often it was to be attached to a file that has one */
+		unsigned int again;
 		struct known {
 			ino_t ino;
 			struct timespec mtime;
@@ -109,6 +111,7 @@ static void show(void)
 		fprintf(out, "# %d %s\n", i, state->tables[i].name);
 		fprintf(out, "%s: %zu %d\n", state->tables[i].name, state->tables[i].len,
 			state->tables[i].attached);
+		fprintf(out, "again: %u %s\n", state->tables[i].again, state->tables[i].name);
 	}
 	fprintf(out, "tables:\t%u\nbytes:\t%zu\nattached:\t%u\n", tables, bytes,
 		attached);
@@ -437,8 +440,10 @@ static int attach(const struct unwind_table_attach *arg)
 	if (arg->file_size != st.st_size || arg->mtime_sec != st.st_mtim.tv_sec ||
 	    arg->mtime_nsec != st.st_mtim.tv_nsec)
 		return -ESTALE;
-	if (has_table(&known))
+	if (has_table(&known)) {
+		state->tables[arg->table].again++;
 		return -EEXIST;
+	}
 	state->tables[arg->table].attached = true;
 	state->tables[arg->table].file = known;
 	snprintf(state->tables[arg->table].name, 256, "%s", name);
