@@ -295,9 +295,9 @@ static void check_gap(struct check *check, __u64 start, __u64 end)
 /* Does a page have nothing that is covered? */
 static bool is_gap(const struct view *view, __u32 nr)
 {
-	__u32 row = first_row(view, nr);
+	__u32 row = table_first_row(view, nr);
 
-	return row + 1 == first_row(view, nr + 1) &&
+	return row + 1 == table_first_row(view, nr + 1) &&
 	       view->rules[view->rows[row].rule].kind == UNWIND_TABLE_NOT_COVERED;
 }
 
@@ -317,7 +317,8 @@ static void check_segment(struct check *check, const GElf_Phdr *segment)
 			    page >= end || is_gap(view, nr))
 				continue;
 			check_gap(check, offset, page);
-			check_page(check, page, first_row(view, nr), first_row(view, nr + 1));
+			check_page(check, page, table_first_row(view, nr),
+				   table_first_row(view, nr + 1));
 			offset = page + UNWIND_TABLE_PAGE_SIZE;
 		}
 	}
@@ -329,7 +330,7 @@ static void check_segment(struct check *check, const GElf_Phdr *segment)
 static bool open_cfi(struct check *check, int fd)
 {
 	check->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	check->segments = code_segments(check->elf, &check->nr_segments);
+	check->segments = table_code_segments(check->elf, &check->nr_segments);
 	if (!check->segments)
 		return false;
 	check->cfi = dwarf_getcfi_elf(check->elf);
@@ -347,18 +348,18 @@ static int check_file(const char *path, bool all)
 	size_t i;
 	int fd;
 
-	fd = table_of(path, &table);
+	fd = table_read(path, &table);
 	if (fd < 0)
 		return EXIT_FAILED;
 	check.table = table;
-	set_view(&check.view, table);
+	table_set_view(&check.view, table);
 	if (open_cfi(&check, fd)) {
 		for (i = 0; i < check.nr_segments; i++)
 			check_segment(&check, &check.segments[i]);
 		printf("%s: %.2f %% covered, %llu rows; places: %llu same, %llu different, ",
 		       path,
-		       percent(unwind_table_stats(table)->covered_bytes,
-			       unwind_table_stats(table)->code_bytes),
+		       table_percent(unwind_table_stats(table)->covered_bytes,
+				     unwind_table_stats(table)->code_bytes),
 		       (unsigned long long)check.view.header->nr_rows,
 		       (unsigned long long)check.outcomes[OUT_SAME],
 		       (unsigned long long)check.outcomes[OUT_DIFFERENT]);
@@ -367,8 +368,8 @@ static int check_file(const char *path, bool all)
 		       (unsigned long long)check.outcomes[OUT_KNOWN],
 		       (unsigned long long)check.outcomes[OUT_STRANGE]);
 	} else {
-		error_line("%s: elfutils cannot read its unwind information: %s",
-			   path, dwarf_errmsg(-1));
+		log_error("%s: elfutils cannot read its unwind information: %s",
+			  path, dwarf_errmsg(-1));
 		check.outcomes[OUT_DIFFERENT]++;
 	}
 
@@ -408,26 +409,27 @@ static int check_instructions(const char *path, bool all, bool given)
 	uint64_t known;
 
 	if (fd < 0) {
-		error_line("%s: %s", path, strerror(errno));
+		log_error("%s: %s", path, strerror(errno));
 		return EXIT_FAILED;
 	}
 	error = unwind_table_compare(fd, given, &result, print_place, &places);
 	close(fd);
 	if (error == -EOPNOTSUPP) {
-		error_line("check: built without Zydis, this program cannot follow instructions");
+		log_error("check: built without Zydis, this program cannot follow instructions");
 		return EXIT_FAILED;
 	}
 	if (error) {
-		error_line("%s: no table: %s", path, strerror(-error));
+		log_error("%s: no table: %s", path, strerror(-error));
 		return EXIT_FAILED;
 	}
 	known = result.same + result.less + result.other + result.differs;
 	printf("%s: %llu bytes of code with call frame information: %.2f %% the same, ",
-	       path, (unsigned long long)result.code, percent(result.same, result.code));
+	       path, (unsigned long long)result.code, table_percent(result.same, result.code));
 	printf("%.2f %% without FP, %.2f %% not comparable, ",
-	       percent(result.less, result.code), percent(result.other, result.code));
+	       table_percent(result.less, result.code), table_percent(result.other, result.code));
 	printf("%.2f %% not followed (%.2f %% landing pads), ",
-	       percent(result.code - known, result.code), percent(result.pads, result.code));
+	       table_percent(result.code - known, result.code),
+	       table_percent(result.pads, result.code));
 	printf("%llu different in %llu places\n", (unsigned long long)result.differs,
 	       (unsigned long long)result.places);
 	return result.places ? EXIT_FAILED : EXIT_OK;
@@ -451,13 +453,13 @@ int cmd_check(int argc, char **argv)
 			instructions = true;
 			given = true;
 		} else {
-			error_line("check: unknown option %s; see unwind-tables --help",
-				   argv[i]);
+			log_error("check: unknown option %s; see unwind-tables --help",
+				  argv[i]);
 			return EXIT_USAGE;
 		}
 	}
 	if (i == argc) {
-		error_line("check: needs a file; see unwind-tables --help");
+		log_error("check: needs a file; see unwind-tables --help");
 		return EXIT_USAGE;
 	}
 	elf_version(EV_CURRENT);
@@ -469,7 +471,7 @@ int cmd_check(int argc, char **argv)
 			ret = EXIT_FAILED;
 	}
 	if (fflush(stdout) || ferror(stdout)) {
-		error_line("check: cannot print: %s", strerror(errno));
+		log_error("check: cannot print: %s", strerror(errno));
 		ret = EXIT_FAILED;
 	}
 	return ret;

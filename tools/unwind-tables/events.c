@@ -4,7 +4,7 @@
  * each CPU, with the ring of its records.
  *
  * On some kernels it takes CAP_SYS_ADMIN to open them, and they have to be opened again when CPUs
- * come. So a process of its own does that, which does nothing else and looks at nothing.
+ * come. So processes of their own do that, which do nothing else and look at nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,17 +15,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "fingerprint.h"
-#include "pass-fd.h"
-#include "unwind-keeper.h"
+#include "hash.h"
+#include "message.h"
+#include "process.h"
 #include "unwind-tables.h"
 
 /* Of a ring; a record has about 130 bytes. Fewer if there may not be as many. */
@@ -90,8 +90,16 @@ static void ring_close(struct ring *ring)
 /* Where it has its socket */
 #define SOCKET		3
 
+/* So often one is asked that does not answer within a second. */
+#define OPENER_TRIES	5
+
 /* To it, from us */
 static int opener = -1;
+
+struct opened {
+	int cpu;
+	int error;
+};
 
 static int open_event(int cpu)
 {
@@ -118,12 +126,53 @@ static int open_event(int cpu)
 	return fd < 0 ? -errno : fd;
 }
 
+/*
+ * There are two such processes, since nobody else could start another one: the second has the
+ * socket, too, and takes over when the first has ended, if the service has not. Returns a pidfd of
+ * the second, in the one that opens.
+ */
+static int have_successor(void)
+{
+	struct pollfd fds[2] = { { .fd = SOCKET }, { .events = POLLIN } };
+	pid_t pid;
+
+	for (;;) {
+		fds[1].fd = syscall(SYS_pidfd_open, getpid(), 0);
+		pid = fork();
+		if (pid) {
+			close(fds[1].fd);
+			return pid < 0 ? -1 : syscall(SYS_pidfd_open, pid, 0);
+		}
+		while (poll(fds, 2, -1) < 0)
+			;
+		if (fds[0].revents)
+			_exit(0);
+		close(fds[1].fd);
+	}
+}
+
+static void answer(void)
+{
+	struct opened opened;
+	int fd, none;
+
+	if (message_receive(SOCKET, &opened.cpu, sizeof(opened.cpu), &none) !=
+	    sizeof(opened.cpu))
+		_exit(0);
+	fd = open_event(opened.cpu);
+	opened.error = fd < 0 ? fd : 0;
+	if (!message_send(SOCKET, &opened, sizeof(opened), fd))
+		_exit(0);
+	if (fd >= 0)
+		close(fd);
+}
+
 static void be_opener(int sock)
 {
 	const __u64 needed = 1ull << CAP_PERFMON | 1ull << CAP_SYS_ADMIN;
-	int cpu, error, fd, none, i;
+	struct pollfd fds[2] = { { .fd = SOCKET, .events = POLLIN }, { .events = POLLIN } };
+	int fd, i;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* The terminal's are for the service. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
@@ -139,20 +188,23 @@ static void be_opener(int sock)
 		else
 			dup2(fd, i);
 	close(fd);
-	unwind_keeper_limit_capabilities(needed, needed);
-	while (message_receive(SOCKET, &cpu, sizeof(cpu), &none) == sizeof(cpu)) {
-		fd = open_event(cpu);
-		error = fd < 0 ? fd : 0;
-		if (!message_send(SOCKET, &error, sizeof(error), fd))
-			break;
-		if (fd >= 0)
-			close(fd);
+	process_limit_capabilities(needed, needed);
+	fds[1].fd = have_successor();
+	for (;;) {
+		if (poll(fds, 2, -1) > 0 && fds[0].revents)
+			answer();
+		if (!fds[1].revents)
+			continue;
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+		close(fds[1].fd);
+		fds[1].fd = have_successor();
 	}
-	_exit(0);
 }
 
 int events_start(void)
 {
+	const struct timeval second = { .tv_sec = 1 };
 	int sockets[2];
 	pid_t pid;
 
@@ -163,18 +215,28 @@ int events_start(void)
 		be_opener(sockets[1]);
 	close(sockets[1]);
 	opener = sockets[0];
+	setsockopt(opener, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second));
 	return pid < 0 ? -errno : 0;
 }
 
+/* One that is killed may have taken the request with it; one that was slow may answer twice. */
 static int have_opened(int cpu)
 {
-	int fd, error;
+	struct opened opened;
+	int fd, i;
 
-	if (!message_send(opener, &cpu, sizeof(cpu), -1) ||
-	    message_receive(opener, &error, sizeof(error), &fd) != sizeof(error))
-		return -EPIPE;
-	/* There may be no room for it here. */
-	return error ?: fd < 0 ? -EMFILE : fd;
+	for (i = 0; i < OPENER_TRIES; i++) {
+		if (!message_send(opener, &cpu, sizeof(cpu), -1))
+			break;
+		while (message_receive(opener, &opened, sizeof(opened), &fd) == sizeof(opened)) {
+			/* There may be no room for it here. */
+			if (opened.cpu == cpu)
+				return opened.error ?: fd < 0 ? -EMFILE : fd;
+			if (fd >= 0)
+				close(fd);
+		}
+	}
+	return -EPIPE;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -295,7 +357,7 @@ static __u64 key_of(const struct mmap_record *record)
 	size_t room = record->header.size - sizeof(*record);
 	const char *end = record->filename + strnlen(record->filename, room);
 
-	return ut_hash(&record->maj, end - (const char *)&record->maj);
+	return hash_bytes(&record->maj, end - (const char *)&record->maj);
 }
 
 /* A mapping, or what mprotect() has made of one. Without an inode it has no file. */

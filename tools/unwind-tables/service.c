@@ -25,7 +25,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "unwind-keeper.h"
+#include "keeper.h"
+#include "kernel.h"
+#include "process.h"
 #include "unwind-tables.h"
 
 #define DEFAULT_MAX_MB	256
@@ -35,18 +37,17 @@
 #define SWEEP_SECONDS	30
 /*
  * After a look at all processes, this many times the CPU time that it took passes before the
- * next one: so these looks take 3 percent of one CPU. At least a second. Tables that are made on
- * the way do not count, nor does what users pay for, who could put the next look off by that.
+ * next one: so these looks take 3 percent of one CPU. At least a second. What is then done for
+ * shares does not count, or users could put the next look off.
  */
 #define SCAN_PART	32
 #define SCAN_NS		1000000000ull
-/* A file that was looked at is not looked at again for so long. */
-#define RECENT_NS	1000000000ull
 /* Shares are written this long after they have changed. */
 #define SHARES_NS	1000000000ull
-#define NR_RECENT	1024
+/* So often it is asked whether others still get on whom something waits for. */
+#define AWAIT_NS	500000000ull
 /* Descriptors that are no events */
-#define NR_OTHERS	4
+#define NR_OTHERS	5
 /* The names of descriptors that a service manager keeps for us */
 #define STORED		"tables-"
 #define MAX_PREDECESSORS 8
@@ -61,11 +62,11 @@
 #define PREPARE_NS	10000000000ull
 
 struct service {
-	struct unwind_keeper *keeper;
+	struct keeper *keeper;
 	struct events *events;
 	/*
-	 * What poll() waits for: signals, changes of devices, whoever started us, the clock,
-	 * then the events
+	 * What poll() waits for: signals, changes of devices, whoever started us, the clock, the
+	 * keeper, then the events
 	 */
 	struct pollfd *fds;
 	int nr_fds;
@@ -76,17 +77,11 @@ struct service {
 	__u64 next_look;
 	/* CPUs have come that are not watched. */
 	bool blind;
-	/* Files that were looked at a moment ago: a shell script starts the same
-	 * programs again and again.
-	 */
-	struct {
-		__u64 key;
-		__u64 when;
-	} recent[NR_RECENT];
-	/* Who has how much, for others to read, and when that is written again; 0: later */
-	int shares;
+	/* When it is written again who has how much, for others to read; 0: later */
 	__u64 next_shares;
 	__u64 next_sweep;
+	/* When it is said what was left out of the log; 0: nothing was */
+	__u64 next_say;
 	/* When the service manager has to hear of us again; 0: it does not wait for that */
 	__u64 next_ping;
 	__u64 ping_ns;
@@ -94,17 +89,25 @@ struct service {
 	const char *predecessors[MAX_PREDECESSORS];
 	int nr_predecessors;
 	bool exited;
+	/* A sweep, or a look at all processes, is under way, and has taken so much of a CPU */
+	bool sweeping;
+	__u64 sweep_ns;
+	bool scanning;
+	__u64 scan_ns;
 	bool rescan;
 	/* Not before this; how many there were */
 	__u64 next_scan;
 	unsigned int nr_scans;
-	/* There are tables to be made ahead; the state of the clocks when that began */
-	bool ahead;
-	__u64 ahead_cpu_ns;
+	/* The first look has not come to its end; nor has the first walk. */
+	bool starts;
+	bool walks;
 	bool end;
+	/* ... because of a mistake, of which the service manager has to know */
+	bool failed;
 	/* The parent knows that not all files get tables. */
 	bool told_limited;
-	/* When the parent is told how many files are left; UINT64_MAX: it was */
+	/* Files of a program are made for it. When it is told how many are left; UINT64_MAX: it was */
+	bool prepares;
 	__u64 prepare_until_cpu;
 	__u64 prepare_until;
 	/* What has come of a line of the parent's */
@@ -126,14 +129,6 @@ static struct {
 	const char **ahead;
 	unsigned int nr_ahead;
 } opts = { .max_mb = DEFAULT_MAX_MB, .keep = DEFAULT_KEEP, .exclude = DEFAULT_EXCLUDE };
-
-static __u64 now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
 
 /* ------------------------------------------------------------------------ */
 /* Surroundings								      */
@@ -177,7 +172,7 @@ static void keep_tables(struct service *service)
 	char state[64];
 
 	snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=" STORED "%d", getpid());
-	tell_manager_with_fd(state, unwind_keeper_device(service->keeper));
+	tell_manager_with_fd(state, keeper_device(service->keeper));
 }
 
 /* There are tables for all now. Those of before can go. */
@@ -197,8 +192,7 @@ static void succeed(struct service *service)
 	service->nr_predecessors = 0;
 	/* The kernel may have had no room for both. */
 	sd_notify_barrier(0, MANAGER_SECONDS * 1000000ull);
-	unwind_keeper_others_went(service->keeper);
-	service->ahead = unwind_keeper_is_ahead_due(service->keeper);
+	keeper_others_went(service->keeper);
 }
 
 /* How often the service manager wants to hear of us; half the time that it waits */
@@ -209,10 +203,6 @@ static __u64 watchdog_ns(void)
 	return sd_watchdog_enabled(0, &usec) > 0 ? usec * 1000 / 2 : 0;
 }
 
-/*
- * Whoever looks at a hundred files that take ten seconds each is alive. Whoever does not
- * come to the next question is not.
- */
 static void ping_manager(struct service *service)
 {
 	__u64 now = now_ns();
@@ -221,16 +211,6 @@ static void ping_manager(struct service *service)
 		return;
 	tell_manager("WATCHDOG=1");
 	service->next_ping = now + service->ping_ns;
-}
-
-/* What is asked now may take 15 seconds, for which it is not known whether a ping is due. */
-static void on_question(void *arg)
-{
-	struct service *service = arg;
-
-	if (now_ns() + service->ping_ns >= service->next_ping + PING_NS)
-		service->next_ping = 0;
-	ping_manager(service);
 }
 
 static void lower_priority(void)
@@ -259,10 +239,10 @@ static void drop_capabilities(void)
 	const __u64 own = 1ull << CAP_PERFMON | 1ull << CAP_SYS_PTRACE;
 	int error;
 
-	error = unwind_keeper_limit_capabilities(own | 1ull << CAP_DAC_READ_SEARCH |
-						 1ull << CAP_CHECKPOINT_RESTORE |
-						 1ull << CAP_SETUID | 1ull << CAP_SETGID |
-						 1ull << CAP_KILL, own);
+	error = process_limit_capabilities(own | 1ull << CAP_DAC_READ_SEARCH |
+					   1ull << CAP_CHECKPOINT_RESTORE |
+					   1ull << CAP_SETUID | 1ull << CAP_SETGID |
+					   1ull << CAP_KILL, own);
 	if (error)
 		log_line(LOG_WARNING, "cannot give up capabilities: %s",
 			 strerror(-error));
@@ -321,45 +301,29 @@ static void on_complaint(void *arg, const char *message)
 	log_line(LOG_WARNING, "%s", message);
 }
 
-static bool is_recent(const struct service *service, __u64 key, __u64 now)
+/* Of all threads, and of the readers that they have started */
+static __u64 cpu_ns(const struct service *service)
 {
-	size_t slot = key % NR_RECENT;
-
-	return service->recent[slot].key == key &&
-	       now - service->recent[slot].when < RECENT_NS;
-}
-
-static void set_recent(struct service *service, __u64 key, __u64 now)
-{
-	size_t slot = key % NR_RECENT;
-
-	service->recent[slot].key = key;
-	service->recent[slot].when = now;
+	return clock_ns(CLOCK_PROCESS_CPUTIME_ID) + keeper_stats(service->keeper)->cpu_ns;
 }
 
 static void publish_shares(struct service *service)
 {
-	if (!service->next_shares || now_ns() < service->next_shares)
+	__u64 now = now_ns();
+
+	if (!service->next_shares && keeper_has_changed(service->keeper))
+		service->next_shares = now + SHARES_NS;
+	if (!service->next_shares || now < service->next_shares)
 		return;
 	service->next_shares = 0;
-	shares_publish(service->shares, service->keeper);
+	keeper_publish_shares(service->keeper);
 }
 
 static void on_mapping(void *arg, pid_t pid, __u64 address, __u64 key)
 {
-	struct service *service = arg;
-	__u64 now = now_ns();
-	int ret;
+	const struct service *service = arg;
 
-	if (is_recent(service, key, now))
-		return;
-	publish_shares(service);
-	ret = unwind_keeper_map(service->keeper, pid, address);
-	if (!service->next_shares)
-		service->next_shares = now + SHARES_NS;
-	/* The next process that has it may live longer. */
-	if (!ret || ret == -ENODATA)
-		set_recent(service, key, now);
+	keeper_map(service->keeper, pid, address, key);
 }
 
 static void set_fds(struct service *service)
@@ -372,6 +336,7 @@ static void set_fds(struct service *service)
 		log_line(LOG_ERR, "no memory for %d descriptors, ending",
 			 nr + NR_OTHERS);
 		service->end = true;
+		service->failed = true;
 		return;
 	}
 	free(service->fds);
@@ -381,6 +346,7 @@ static void set_fds(struct service *service)
 	fds[1].fd = service->uevents;
 	fds[2].fd = opts.parent ? STDIN_FILENO : -1;
 	fds[3].fd = service->clock;
+	fds[4].fd = keeper_news(service->keeper);
 	for (i = 0; i < nr; i++)
 		fds[i + NR_OTHERS].fd = events_fd(service->events, i);
 	for (i = 0; i < nr + NR_OTHERS; i++)
@@ -456,10 +422,10 @@ static void read_signals(struct service *service)
 
 	while (read(service->signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP) {
-			unwind_keeper_exclude(service->keeper, opts.exclude);
+			keeper_exclude(service->keeper, opts.exclude);
 			service->rescan = true;
 			service->next_scan = 0;
-			service->ahead = unwind_keeper_ahead_again(service->keeper);
+			keeper_ahead(service->keeper);
 		} else {
 			service->end = true;
 		}
@@ -482,67 +448,33 @@ static void read_events(struct service *service)
 
 static void log_stats(struct service *service)
 {
-	struct unwind_keeper_stats stats;
+	const struct keeper_stats *stats = keeper_stats(service->keeper);
 
-	unwind_keeper_get_stats(service->keeper, &stats);
 	log_line(LOG_INFO,
 		 "%llu tables with %llu KB; %llu files looked at, %llu without unwind information, %llu refused; %llu tables dropped; %llu ms spent on making tables; %u looks at all processes",
-		 (unsigned long long)stats.tables,
-		 (unsigned long long)stats.bytes >> 10,
-		 (unsigned long long)stats.files,
-		 (unsigned long long)stats.no_cfi,
-		 (unsigned long long)stats.refused,
-		 (unsigned long long)stats.dropped,
-		 (unsigned long long)stats.build_ns / 1000000, service->nr_scans);
+		 (unsigned long long)stats->tables, (unsigned long long)stats->bytes >> 10,
+		 (unsigned long long)stats->files, (unsigned long long)stats->no_cfi,
+		 (unsigned long long)stats->refused, (unsigned long long)stats->dropped,
+		 (unsigned long long)stats->build_ns / 1000000, service->nr_scans);
 }
 
-/* Of the reader and of this process */
-static __u64 cpu_ns(const struct unwind_keeper_stats *stats)
+/* Each walk that has ended, and that this service has all tables now */
+static void on_walk(struct service *service)
 {
-	struct timespec own;
+	const struct keeper_stats *stats = keeper_stats(service->keeper);
 
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
-	return own.tv_sec * 1000000000ull + own.tv_nsec + stats->cpu_ns;
-}
-
-static __u64 all_cpu_ns(const struct service *service)
-{
-	struct unwind_keeper_stats stats;
-
-	unwind_keeper_get_stats(service->keeper, &stats);
-	return cpu_ns(&stats);
-}
-
-static void log_ahead(const struct service *service,
-		      const struct unwind_keeper_stats *stats)
-{
 	log_line(LOG_INFO,
 		 "made ahead: %llu tables with %llu rows, %llu KB; %llu ms of CPU time",
-		 (unsigned long long)stats->ahead,
-		 (unsigned long long)stats->ahead_rows,
+		 (unsigned long long)stats->ahead, (unsigned long long)stats->ahead_rows,
 		 (unsigned long long)stats->ahead_bytes >> 10,
-		 (unsigned long long)(cpu_ns(stats) - service->ahead_cpu_ns) / 1000000);
-}
-
-/* A little at a time: what is mapped meanwhile comes first. */
-static void go_ahead(struct service *service)
-{
-	struct unwind_keeper_stats stats;
-
-	unwind_keeper_get_stats(service->keeper, &stats);
-	if (!service->ahead_cpu_ns)
-		service->ahead_cpu_ns = cpu_ns(&stats);
-	service->ahead = unwind_keeper_ahead(service->keeper);
-	if (service->ahead)
-		return;
-	unwind_keeper_get_stats(service->keeper, &stats);
-	log_ahead(service, &stats);
-	service->ahead_cpu_ns = 0;
-	succeed(service);
+		 (unsigned long long)stats->ahead_cpu_ns / 1000000);
+	service->walks = false;
+	if (!service->starts)
+		succeed(service);
 }
 
 /* Any thread stands for its process. */
-static pid_t process_of(pid_t tid)
+static pid_t process_of_task(pid_t tid)
 {
 	char path[32], line[256];
 	pid_t pid = -1;
@@ -567,53 +499,58 @@ static void see_to_only(struct service *service)
 	char *end;
 
 	while (*at) {
-		pid_t pid = process_of(strtol(at, &end, 10));
+		pid_t pid = process_of_task(strtol(at, &end, 10));
 
 		/* The threads of a process often stand beside each other. */
 		if (pid > 0 && pid != last)
-			unwind_keeper_process(service->keeper, pid);
+			keeper_process(service->keeper, pid);
 		last = pid;
 		at = *end == ',' ? end + 1 : end;
 	}
 }
 
-static __u64 look_ns(const struct service *service)
+static void begin_scan(struct service *service)
 {
-	struct unwind_keeper_stats stats;
+	__u64 start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	bool all = service->rescan;
 
-	unwind_keeper_get_stats(service->keeper, &stats);
-	return cpu_ns(&stats) - stats.apart_ns;
+	service->rescan = false;
+	service->nr_scans++;
+	service->scanning = true;
+	keeper_scan(service->keeper, all && !opts.only);
+	if (all && opts.only)
+		see_to_only(service);
+	service->scan_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
 }
 
 static void scan(struct service *service)
 {
-	__u64 pause, start = look_ns(service);
+	__u64 pause, start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
-	service->rescan = false;
-	service->nr_scans++;
-	if (opts.only)
-		see_to_only(service);
-	else
-		unwind_keeper_all(service->keeper);
-	pause = (look_ns(service) - start) * SCAN_PART;
+	service->scanning = keeper_scan_on(service->keeper);
+	service->scan_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
+	pause = service->scan_ns * SCAN_PART;
 	service->next_scan = now_ns() + (pause > SCAN_NS ? pause : SCAN_NS);
 }
 
 static void sweep(struct service *service)
 {
-	__u64 pause, start = look_ns(service);
-	struct unwind_keeper_stats stats;
+	__u64 pause, start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
-	/* It may find that there is more to be made ahead. */
-	unwind_keeper_sweep(service->keeper);
+	/* Who ends from now on may have been looked at before. */
+	if (!service->sweeping)
+		service->exited = false;
+	service->sweeping = keeper_sweep(service->keeper);
+	service->sweep_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
+	if (service->sweeping)
+		return;
 	service->next_shares = now_ns();
-	pause = (look_ns(service) - start) * SCAN_PART;
+	pause = service->sweep_ns * SCAN_PART;
+	service->sweep_ns = 0;
 	if (pause < SWEEP_SECONDS * 1000000000ull)
 		pause = SWEEP_SECONDS * 1000000000ull;
-	service->ahead = unwind_keeper_is_ahead_due(service->keeper);
-	unwind_keeper_get_stats(service->keeper, &stats);
 	/* What is kept for a while is looked at again. */
-	service->exited = stats.unused;
+	service->exited |= keeper_stats(service->keeper)->unused;
 	service->next_sweep = now_ns() + pause;
 	/* Uevents may be lost, or not be heard at all. */
 	if (events_outdated(service->events))
@@ -627,16 +564,20 @@ static int timeout(const struct service *service)
 {
 	__u64 now = now_ns(), until = UINT64_MAX;
 
-	if (service->ahead)
+	if (keeper_is_busy(service->keeper))
 		return 0;
-	if (service->exited)
+	if (service->starts || service->sweeping || service->prepares)
+		until = now + AWAIT_NS;
+	else if (service->exited)
 		until = service->next_sweep;
 	else if (service->uevents < 0)
 		until = now + SWEEP_SECONDS * 1000000000ull;
-	if (service->rescan && service->next_scan < until)
+	if ((service->rescan || keeper_wants_scan(service->keeper)) && service->next_scan < until)
 		until = service->next_scan;
 	if (service->next_shares && service->next_shares < until)
 		until = service->next_shares;
+	if (service->next_say && service->next_say < until)
+		until = service->next_say;
 	if (service->ping_ns && service->next_ping < until)
 		until = service->next_ping;
 	if (until == UINT64_MAX)
@@ -655,64 +596,132 @@ static void tell_parent(const char *line)
 /* That something is done, and before that if it could not be done for all files */
 static void tell_parent_done(struct service *service, const char *line)
 {
-	struct unwind_keeper_stats stats;
-
-	unwind_keeper_get_stats(service->keeper, &stats);
-	if (stats.denied && !service->told_limited) {
+	if (keeper_stats(service->keeper)->denied && !service->told_limited) {
 		service->told_limited = true;
 		tell_parent("limited\n");
 	}
 	tell_parent(line);
 }
 
+/* From the first one on, until it is seen how many are left, none is made. */
 static void on_workload_file(void *arg, const char *path, unsigned int left, __u64 list_ns)
 {
 	struct service *service = arg;
-	char line[32];
 
-	if (all_cpu_ns(service) + list_ns >= service->prepare_until_cpu ||
-	    now_ns() >= service->prepare_until) {
-		service->prepare_until_cpu = UINT64_MAX;
-		service->prepare_until = UINT64_MAX;
-		snprintf(line, sizeof(line), "left %u\n", left);
-		tell_parent(line);
+	if (!service->prepares) {
+		keeper_lock(service->keeper);
+		service->prepares = true;
+		service->prepare_until_cpu -= list_ns < PREPARE_CPU_NS ? list_ns : PREPARE_CPU_NS;
 	}
-	unwind_keeper_path(service->keeper, path);
+	keeper_path(service->keeper, path);
 }
 
 /* Each line of the parent's names a program that is about to be started. */
+static void prepare(struct service *service)
+{
+	char *line = service->line, *end = memchr(line, '\n', service->line_len);
+
+	if (!end)
+		return;
+	*end++ = '\0';
+	service->prepare_until_cpu = cpu_ns(service) + PREPARE_CPU_NS;
+	service->prepare_until = now_ns() + PREPARE_NS;
+	keeper_unlock(service->keeper);
+	workload_files(line, on_workload_file, service);
+	if (!service->prepares)
+		keeper_lock(service->keeper);
+	service->prepares = true;
+	service->line_len -= end - line;
+	memmove(line, end, service->line_len);
+}
+
 static void hear_parent(struct service *service)
 {
-	char *line = service->line, *end;
 	ssize_t len;
 
-	len = read(STDIN_FILENO, line + service->line_len,
+	len = read(STDIN_FILENO, service->line + service->line_len,
 		   sizeof(service->line) - service->line_len);
 	/* It has been closed; or the line is longer than any name. */
-	if (len <= 0) {
+	if (len <= 0)
 		service->end = true;
-		return;
+	else
+		service->line_len += len;
+}
+
+/* Are they done, or does it take too long? Until then nothing more is heard. */
+static void look_at_prepared(struct service *service)
+{
+	unsigned int left;
+	char line[32];
+
+	do {
+		if (!service->prepares)
+			prepare(service);
+		left = keeper_awaits(service->keeper, JOB_PATH);
+		if (left && (cpu_ns(service) >= service->prepare_until_cpu ||
+			     now_ns() >= service->prepare_until)) {
+			service->prepare_until_cpu = UINT64_MAX;
+			service->prepare_until = UINT64_MAX;
+			snprintf(line, sizeof(line), "left %u\n", left);
+			tell_parent(line);
+		}
+		if (service->prepares && !left) {
+			service->prepares = false;
+			tell_parent_done(service, "done\n");
+		}
+	} while (!service->prepares && memchr(service->line, '\n', service->line_len));
+	service->fds[2].fd = service->prepares ? -1 : STDIN_FILENO;
+}
+
+/* The first look has come to its end, but for those who do not get on. */
+static void on_start(struct service *service)
+{
+	service->starts = false;
+	service->next_shares = now_ns();
+	tell_parent_done(service, "ready\n");
+	if (!opts.parent)
+		log_stats(service);
+	tell_manager("STATUS=Keeping tables for running programs");
+	if (!service->walks)
+		succeed(service);
+}
+
+static void look_at_keeper(struct service *service)
+{
+	struct keeper *keeper = service->keeper;
+	__u64 now = now_ns(), at = keeper_sweep_at(keeper) * NSEC_PER_SEC;
+
+	if (at && (!service->exited || at < service->next_sweep)) {
+		service->exited = true;
+		service->next_sweep = at;
 	}
-	service->line_len += len;
-	while ((end = memchr(line, '\n', service->line_len))) {
-		*end++ = '\0';
-		service->prepare_until_cpu = all_cpu_ns(service) + PREPARE_CPU_NS;
-		service->prepare_until = now_ns() + PREPARE_NS;
-		workload_files(line, on_workload_file, service);
-		tell_parent_done(service, "done\n");
-		service->line_len -= end - line;
-		memmove(line, end, service->line_len);
-	}
+	if (service->scanning)
+		scan(service);
+	else if ((service->rescan || keeper_wants_scan(keeper)) && now >= service->next_scan)
+		begin_scan(service);
+	if (service->sweeping || (service->exited && now >= service->next_sweep))
+		sweep(service);
+	if (keeper_has_walked(keeper))
+		on_walk(service);
+	if (service->starts && !service->scanning && !keeper_awaits(keeper, JOB_LOOK))
+		on_start(service);
+	service->next_say = keeper_say_left_out(keeper) * NSEC_PER_SEC;
 }
 
 static void turn(struct service *service)
 {
-	if (poll(service->fds, service->nr_fds, timeout(service)) < 0 &&
-	    errno != EINTR) {
+	int ms = timeout(service), nr;
+
+	keeper_unlock(service->keeper);
+	nr = poll(service->fds, service->nr_fds, ms);
+	keeper_lock(service->keeper);
+	if (nr < 0 && errno != EINTR) {
 		log_line(LOG_ERR, "cannot wait for events: %s", strerror(errno));
 		service->end = true;
+		service->failed = true;
 		return;
 	}
+	keeper_hear_news(service->keeper);
 	ping_manager(service);
 	publish_shares(service);
 	read_signals(service);
@@ -722,12 +731,9 @@ static void turn(struct service *service)
 		return;
 	look_at_cpus(service);
 	read_events(service);
-	if (service->rescan && now_ns() >= service->next_scan)
-		scan(service);
-	if (service->exited && now_ns() >= service->next_sweep)
-		sweep(service);
-	if (service->ahead)
-		go_ahead(service);
+	look_at_keeper(service);
+	if (opts.parent)
+		look_at_prepared(service);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -783,14 +789,14 @@ static int parse(int argc, char **argv)
 		case 'm':
 			if (parse_number(optarg, UINT64_MAX >> 20, &opts.max_mb))
 				break;
-			error_line("serve: --max-mb %s: not a number of megabytes",
-				   optarg);
+			log_error("serve: --max-mb %s: not a number of megabytes",
+				  optarg);
 			return EXIT_USAGE;
 		case 's':
 			if (parse_number(optarg, UINT32_MAX, &opts.keep))
 				break;
-			error_line("serve: --keep %s: not a number of seconds",
-				   optarg);
+			log_error("serve: --keep %s: not a number of seconds",
+				  optarg);
 			return EXIT_USAGE;
 		case 'k':
 			opts.keep_priority = true;
@@ -804,7 +810,7 @@ static int parse(int argc, char **argv)
 		case 'a':
 			if (add_ahead(optarg))
 				break;
-			error_line("serve: --ahead: expected paths separated by colons");
+			log_error("serve: --ahead: expected paths separated by colons");
 			return EXIT_USAGE;
 		case 'f':
 			break;
@@ -815,22 +821,22 @@ static int parse(int argc, char **argv)
 			opts.only = optarg;
 			if (!optarg[strspn(optarg, "0123456789,")])
 				break;
-			error_line("serve: --only=%s: expected process IDs separated by commas",
-				   optarg);
+			log_error("serve: --only=%s: expected process IDs separated by commas",
+				  optarg);
 			return EXIT_USAGE;
 		case ':':
-			error_line("serve: %s needs a value; see unwind-tables --help",
-				   argv[optind - 1]);
+			log_error("serve: %s needs a value; see unwind-tables --help",
+				  argv[optind - 1]);
 			return EXIT_USAGE;
 		default:
-			error_line("serve: unknown option %s; see unwind-tables --help",
-				   argv[optind - 1]);
+			log_error("serve: unknown option %s; see unwind-tables --help",
+				  argv[optind - 1]);
 			return EXIT_USAGE;
 		}
 	}
 	if (optind < argc) {
-		error_line("serve: unexpected argument %s; see unwind-tables --help",
-			   argv[optind]);
+		log_error("serve: unexpected argument %s; see unwind-tables --help",
+			  argv[optind]);
 		return EXIT_USAGE;
 	}
 	return EXIT_OK;
@@ -838,38 +844,35 @@ static int parse(int argc, char **argv)
 
 static int open_all(struct service *service)
 {
-	struct unwind_keeper_opts keeper_opts = {
+	struct keeper_opts keeper_opts = {
 		.device = opts.device,
 		.max_bytes = opts.max_mb << 20,
 		.keep_seconds = opts.keep,
 		.ahead = opts.ahead,
 		.complain = on_complaint,
-		.alive = on_question,
-		.arg = service,
 	};
-	const char *device = opts.device ?: DEVICE_NAME;
+	const char *device = opts.device ?: KERNEL_DEVICE;
 	int error;
 
 	/* What the kernel takes depends on the capabilities that we have now. */
-	error = unwind_keeper_open(&service->keeper, &keeper_opts);
+	error = keeper_open(&service->keeper, &keeper_opts);
 	if (error == -ENOENT || error == -ENXIO || error == -ENODEV)
-		no_device(device, -error);
+		log_no_device(device, -error);
 	else if (error)
-		error_line("%s: cannot open it: %s%s", device, strerror(-error),
-			   error == -EPERM || error == -EACCES ?
-			   "; CAP_PERFMON is needed" : "");
+		log_error("%s: cannot open it: %s%s", device, strerror(-error),
+			  error == -EPERM || error == -EACCES ?
+			  "; CAP_PERFMON is needed" : "");
 	if (error)
 		return error;
 
 	error = events_start() ?: events_open(&service->events);
 	if (error) {
-		error_line("cannot watch mappings by perf events: %s%s",
-			   strerror(-error),
-			   error == -EPERM || error == -EACCES ?
-			   "; CAP_PERFMON is needed, on Debian's kernels CAP_SYS_ADMIN" : "");
+		log_error("cannot watch mappings by perf events: %s%s",
+			  strerror(-error),
+			  error == -EPERM || error == -EACCES ?
+			  "; CAP_PERFMON is needed, on Debian's kernels CAP_SYS_ADMIN" : "");
 		return error;
 	}
-	service->shares = shares_open();
 	service->signals = open_signals();
 	service->uevents = open_uevents();
 	service->clock = open_clock();
@@ -893,7 +896,7 @@ int cmd_serve(int argc, char **argv)
 	/* The parent need not listen. */
 	signal(SIGPIPE, SIG_IGN);
 	if (open_all(&service)) {
-		unwind_keeper_close(service.keeper);
+		keeper_close(service.keeper);
 		events_close(service.events);
 		return EXIT_FAILED;
 	}
@@ -905,25 +908,18 @@ int cmd_serve(int argc, char **argv)
 	tell_manager("READY=1\nSTATUS=Looking at the programs that run");
 	if (!service.nr_predecessors)
 		keep_tables(&service);
-	unwind_keeper_exclude(service.keeper, opts.exclude);
-	scan(&service);
-	service.next_shares = now_ns();
-	tell_parent_done(&service, "ready\n");
-	if (!opts.parent)
-		log_stats(&service);
-	tell_manager("STATUS=Keeping tables for running programs");
-	service.ahead = !!opts.ahead;
-	if (!opts.ahead)
-		succeed(&service);
+	keeper_exclude(service.keeper, opts.exclude);
+	service.starts = true;
+	service.rescan = true;
+	service.walks = opts.ahead;
+	keeper_ahead(service.keeper);
+	service.next_say = now_ns();
 	while (!service.end)
 		turn(&service);
 	tell_manager("STOPPING=1");
 	if (!opts.parent)
 		log_stats(&service);
-
-	free(service.fds);
-	events_close(service.events);
-	unwind_keeper_close(service.keeper);
-	free(opts.ahead);
-	return EXIT_OK;
+	/* Threads may wait for what never ends. */
+	keeper_stop(service.keeper);
+	_exit(service.failed ? EXIT_FAILED : EXIT_OK);
 }

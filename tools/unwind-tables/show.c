@@ -260,9 +260,9 @@ static void add_gap(struct show *show, __u64 start, __u64 end)
 static void see_page(struct show *show, const struct view *view, __u32 nr, __u64 page,
 		     __u64 *at, __u64 end)
 {
-	__u32 i, next = first_row(view, nr + 1);
+	__u32 i, next = table_first_row(view, nr + 1);
 
-	for (i = first_row(view, nr); i < next; i++) {
+	for (i = table_first_row(view, nr); i < next; i++) {
 		const struct unwind_table_row *row = &view->rows[i];
 		__u8 kind = view->rules[row->rule].kind;
 		__u64 from = page + row->offset;
@@ -283,7 +283,7 @@ static void find_pieces(struct show *show)
 	__u32 run, i, nr;
 	size_t segment;
 
-	set_view(&view, show->table);
+	table_set_view(&view, show->table);
 	for (segment = 0; segment < show->nr_segments; segment++) {
 		__u64 at = show->segments[segment].p_offset;
 		__u64 end = at + show->segments[segment].p_filesz;
@@ -423,25 +423,25 @@ static bool read_samples(struct show *show, const char *path, const char *data)
 	pid_t pid;
 
 	if (!realpath(path, show->name)) {
-		error_line("%s: %s", path, strerror(errno));
+		log_error("%s: %s", path, strerror(errno));
 		return false;
 	}
 	file = open_script(data, &pid);
 	if (!file) {
-		error_line("show: cannot start perf: %s", strerror(errno));
+		log_error("show: cannot start perf: %s", strerror(errno));
 		return false;
 	}
 	known = read_script(show, file);
 	fclose(file);
 	waitpid(pid, &status, 0);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-		error_line("show: --samples needs perf-unwind or perf, which is not in PATH");
+		log_error("show: --samples needs perf-unwind or perf, which is not in PATH");
 	else if (status)
-		error_line("%s: perf cannot read it; see \"perf script -F ip,complete -i FILE\"",
-			   data);
+		log_error("%s: perf cannot read it; see \"perf script -F ip,complete -i FILE\"",
+			  data);
 	else if (!known)
-		error_line("%s: %s", data,
-			   "does not tell which user stacks are cut; was it recorded with --call-graph defer, on a kernel with unwind tables?");
+		log_error("%s: %s", data,
+			  "does not tell which user stacks are cut; was it recorded with --call-graph defer, on a kernel with unwind tables?");
 	return !status && known;
 }
 
@@ -464,8 +464,8 @@ static void print_function(const struct piece *piece, __u64 weight, __u64 all)
 
 	snprintf(range, sizeof(range), "0x%llx-0x%llx", piece->start, piece->end);
 	snprintf(name, sizeof(name), "%s", piece->symbol ? piece->symbol->name : "");
-	make_printable(name);
-	printf("%10llu %6.2f %%  %-*s%s\n", weight, percent(weight, all),
+	log_printable(name);
+	printf("%10llu %6.2f %%  %-*s%s\n", weight, table_percent(weight, all),
 	       *name ? 24 : 0, range, name);
 }
 
@@ -478,7 +478,7 @@ static bool is_padding(const struct piece *piece)
 static void print_rest(__u64 weight, __u64 all, size_t nr, const char *what)
 {
 	if (nr)
-		printf("%10llu %6.2f %%  in %zu %s\n", weight, percent(weight, all), nr,
+		printf("%10llu %6.2f %%  in %zu %s\n", weight, table_percent(weight, all), nr,
 		       what);
 }
 
@@ -526,19 +526,19 @@ static int show_functions(const struct unwind_table *table, const char *path, in
 
 	elf_version(EV_CURRENT);
 	elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	show.segments = code_segments(elf, &show.nr_segments);
+	show.segments = table_code_segments(elf, &show.nr_segments);
 	if (!show.segments) {
-		error_line("%s: elfutils cannot read it: %s", path, elf_errmsg(-1));
+		log_error("%s: elfutils cannot read it: %s", path, elf_errmsg(-1));
 	} else {
 		read_symbols(&show, path, fd);
 		find_pieces(&show);
 		if (show.no_memory)
-			error_line("show: no memory for the list of functions");
+			log_error("show: no memory for the list of functions");
 		ok = !show.no_memory &&
 		     (!samples || read_samples(&show, path, samples));
 	}
 	if (ok) {
-		print_summary(table);
+		table_print_summary(table);
 		print_functions(&show, samples);
 	}
 	free(show.pieces);
@@ -554,7 +554,7 @@ static int show_rows(const struct unwind_table *table, __u64 start, __u64 end)
 	int error = unwind_table_print(table, start, end, stdout);
 
 	if (error) {
-		error_line("show: cannot print: %s", strerror(-error));
+		log_error("show: cannot print: %s", strerror(-error));
 		return EXIT_FAILED;
 	}
 	return EXIT_OK;
@@ -583,30 +583,30 @@ int cmd_show(int argc, char **argv)
 			samples = optarg;
 			break;
 		default:
-			error_line("show: %s %s; see unwind-tables --help",
-				   c == ':' ? "no value for" : "unknown option",
-				   argv[optind - 1]);
+			log_error("show: %s %s; see unwind-tables --help",
+				  c == ':' ? "no value for" : "unknown option",
+				  argv[optind - 1]);
 			return EXIT_USAGE;
 		}
 	}
 	argc -= optind;
 	argv += optind;
 	if (argc < 1 || argc > 2) {
-		error_line("show: needs a file, and perhaps a range; see unwind-tables --help");
+		log_error("show: needs a file, and perhaps a range; see unwind-tables --help");
 		return EXIT_USAGE;
 	}
 	if (argc == 2 && !parse_range(argv[1], &start, &end)) {
-		error_line("show: %s: no range of offsets such as 1000 or 1000-1fff",
-			   argv[1]);
+		log_error("show: %s: no range of offsets such as 1000 or 1000-1fff",
+			  argv[1]);
 		return EXIT_USAGE;
 	}
 	if (samples && (rows || argc == 2)) {
-		error_line("show: --samples lists functions, not rows; see unwind-tables --help");
+		log_error("show: --samples lists functions, not rows; see unwind-tables --help");
 		return EXIT_USAGE;
 	}
 
 	path = argv[0];
-	fd = table_of(path, &table);
+	fd = table_read(path, &table);
 	if (fd < 0)
 		return EXIT_FAILED;
 	if (rows || argc == 2)
@@ -614,11 +614,11 @@ int cmd_show(int argc, char **argv)
 	else
 		ret = show_functions(table, path, fd, samples);
 	if (ret == EXIT_OK && rows && argc == 1)
-		print_summary(table);
+		table_print_summary(table);
 	unwind_table_free(table);
 	close(fd);
 	if (fflush(stdout) || ferror(stdout)) {
-		error_line("show: cannot print: %s", strerror(errno));
+		log_error("show: cannot print: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
 	return ret;

@@ -15,6 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "kernel.h"
+#include "share.h"
 #include "unwind-tables.h"
 
 /* Descriptors beyond this are not listed. */
@@ -116,12 +118,49 @@ static void print_holder(const struct holder *holder, const struct counts *count
 		fclose(file);
 	}
 	comm[strcspn(comm, "\n")] = '\0';
-	make_printable(comm);
+	log_printable(comm);
 	if (!nr_holders)
 		printf("%7s %-16s %8s %10s %8s\n", "PID", "COMMAND", "TABLES",
 		       "KB", "ATTACHED");
 	printf("%7d %-16s %8llu %10llu %8llu\n", holder->pid, comm,
 	       counts->tables, counts->bytes >> 10, counts->attached);
+}
+
+static void print_shares(const char *path)
+{
+	char line[512];
+	FILE *file;
+
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	printf("  %-40s %8s %10s\n", "SHARE", "FILES", "KB");
+	while (fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = '\0';
+		log_printable(line);
+		printf("  %s\n", line);
+	}
+	fclose(file);
+}
+
+static void show_shares(int pid)
+{
+	char path[300], target[64];
+	struct dirent *entry;
+	ssize_t len;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "/proc/%d/fd/%s", pid, entry->d_name);
+		len = readlink(path, target, sizeof(target) - 1);
+		target[len < 0 ? 0 : len] = '\0';
+		if (!strcmp(target, "/memfd:" SHARES_PUBLISHED " (deleted)"))
+			print_shares(path);
+	}
+	if (dir)
+		closedir(dir);
 }
 
 static void see_descriptor(int pid, int fd, struct counts *all)
@@ -142,7 +181,7 @@ static void see_descriptor(int pid, int fd, struct counts *all)
 	if (!read_counts(pid, fd, &counts) || is_known(&holder))
 		return;
 	print_holder(&holder, &counts);
-	shares_show(pid);
+	show_shares(pid);
 	*all = counts;
 	if (nr_holders < MAX_HOLDERS)
 		holders[nr_holders++] = holder;
@@ -166,15 +205,15 @@ static void see_process(int pid, struct counts *all)
 
 static int open_device(void)
 {
-	int fd = open(DEVICE_NAME, O_RDWR | O_CLOEXEC);
+	int fd = open(KERNEL_DEVICE, O_RDWR | O_CLOEXEC);
 
 	if (fd >= 0)
 		return fd;
 	if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
-		no_device(DEVICE_NAME, errno);
+		log_no_device(KERNEL_DEVICE, errno);
 	else
-		error_line("%s: cannot be opened: %s; CAP_PERFMON is needed", DEVICE_NAME,
-			   strerror(errno));
+		log_error("%s: cannot be opened: %s; CAP_PERFMON is needed", KERNEL_DEVICE,
+			  strerror(errno));
 	return -1;
 }
 
@@ -189,8 +228,8 @@ static bool read_own(struct counts *all)
 	ok = read_counts(getpid(), fd, all);
 	close(fd);
 	if (!ok)
-		error_line("%s: no counts in /proc/self/fdinfo, is it of another kernel?",
-			   DEVICE_NAME);
+		log_error("%s: no counts in /proc/self/fdinfo, is it of another kernel?",
+			  KERNEL_DEVICE);
 	return ok;
 }
 
@@ -205,7 +244,7 @@ static char *parse_mapping(char *line, unsigned long long *address)
 	if (sscanf(line, "%llx-%*x %4s %*s %*s %llu %n", address, flags, &inode, &at) != 3 ||
 	    !at || flags[2] != 'x' || (!inode && strcmp(line + at, "[vdso]")))
 		return NULL;
-	make_printable(line + at);
+	log_printable(line + at);
 	return line + at;
 }
 
@@ -237,8 +276,8 @@ static bool print_mapping(int device, int pidfd, unsigned long long address,
 	if (ret < 0 && errno == EFAULT)
 		return true;
 	if (ret < 0 && errno != ENOEXEC && errno != ETXTBSY) {
-		error_line("%s: cannot ask for its table: %s", name, errno == EAGAIN ?
-			   "the process keeps its memory locked" : strerror(errno));
+		log_error("%s: cannot ask for its table: %s", name, errno == EAGAIN ?
+			  "the process keeps its memory locked" : strerror(errno));
 		return false;
 	}
 	printf("%-5s %12llx %s\n", ret > 0 ? "yes" : "no", address, name);
@@ -280,7 +319,7 @@ static int print_process(pid_t pid)
 	if (maps)
 		device = open_device();
 	else
-		error_line("process %d: %s", pid, strerror(errno));
+		log_error("process %d: %s", pid, strerror(errno));
 	ok = device >= 0 && print_mappings(device, pidfd, maps);
 	if (maps)
 		fclose(maps);
@@ -301,12 +340,12 @@ int cmd_stat(int argc, char **argv)
 		pid = strtol(argv[1], &end, 10);
 		if (argc == 2 && !*end && pid > 0 && pid <= INT_MAX)
 			return print_process(pid);
-		error_line("stat: expected the ID of a process; see unwind-tables --help");
+		log_error("stat: expected the ID of a process; see unwind-tables --help");
 		return EXIT_USAGE;
 	}
 	proc = opendir("/proc");
 	if (!proc) {
-		error_line("/proc: %s", strerror(errno));
+		log_error("/proc: %s", strerror(errno));
 		return EXIT_FAILED;
 	}
 	while ((entry = readdir(proc)))

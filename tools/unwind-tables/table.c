@@ -12,19 +12,19 @@
 #include "unwind-table.h"
 #include "unwind-tables.h"
 
-double percent(__u64 part, __u64 whole)
+double table_percent(__u64 part, __u64 whole)
 {
 	return whole ? 100.0 * part / whole : 0;
 }
 
-int table_of(const char *path, struct unwind_table **table)
+int table_read(const char *path, struct unwind_table **table)
 {
 	struct stat st;
 	int fd, error;
 
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st)) {
-		error_line("%s: cannot open it: %s", path, strerror(errno));
+		log_error("%s: cannot open it: %s", path, strerror(errno));
 		if (fd >= 0)
 			close(fd);
 		return -1;
@@ -36,25 +36,25 @@ int table_of(const char *path, struct unwind_table **table)
 	close(fd);
 	switch (error) {
 	case -ENOEXEC:
-		error_line("%s: no program or library for this machine", path);
+		log_error("%s: no program or library for this machine", path);
 		break;
 	case -ENODATA:
-		error_line("%s: has no unwind information (.eh_frame or .debug_frame)",
-			   path);
+		log_error("%s: has no unwind information (.eh_frame or .debug_frame)",
+			  path);
 		break;
 	case -EFBIG:
-		error_line("%s: too large for a table", path);
+		log_error("%s: too large for a table", path);
 		break;
 	case -E2BIG:
-		error_line("%s: takes more work than a file of its size may", path);
+		log_error("%s: takes more work than a file of its size may", path);
 		break;
 	default:
-		error_line("%s: no table can be made: %s", path, strerror(-error));
+		log_error("%s: no table can be made: %s", path, strerror(-error));
 	}
 	return -1;
 }
 
-void print_summary(const struct unwind_table *table)
+void table_print_summary(const struct unwind_table *table)
 {
 	const struct unwind_table_stats *stats = unwind_table_stats(table);
 	size_t len;
@@ -63,7 +63,7 @@ void print_summary(const struct unwind_table *table)
 	unwind_table_data(table, &len);
 	printf("%llu bytes of code, %.2f %% covered; %llu FDEs, %llu rows, %llu rules, %zu bytes\n",
 	       (unsigned long long)stats->code_bytes,
-	       percent(stats->covered_bytes, stats->code_bytes),
+	       table_percent(stats->covered_bytes, stats->code_bytes),
 	       (unsigned long long)stats->fdes, (unsigned long long)stats->rows,
 	       (unsigned long long)stats->rules, len);
 	for (i = 0; i < UNWIND_TABLE_NR_ORIGINS; i++) {
@@ -83,7 +83,7 @@ void print_summary(const struct unwind_table *table)
 	}
 }
 
-void set_view(struct view *view, const struct unwind_table *table)
+void table_set_view(struct view *view, const struct unwind_table *table)
 {
 	const struct unwind_table_header *header;
 	__u32 nr_blocks;
@@ -98,14 +98,14 @@ void set_view(struct view *view, const struct unwind_table *table)
 	view->rules = (const void *)(view->rows + header->nr_rows);
 }
 
-__u32 first_row(const struct view *view, __u32 page)
+__u32 table_first_row(const struct view *view, __u32 page)
 {
 	__u32 block = page << (UNWIND_TABLE_PAGE_SHIFT - view->header->block_shift);
 
 	return page ? view->blocks[block] + 1 : 0;
 }
 
-GElf_Phdr *code_segments(Elf *elf, size_t *nr_code)
+GElf_Phdr *table_code_segments(Elf *elf, size_t *nr_code)
 {
 	GElf_Phdr *segments, segment;
 	size_t i, nr;

@@ -53,7 +53,7 @@ static void print_usage(FILE *out)
 
 static int bad_usage(const char *what, const char *word)
 {
-	error_line("%s: %s; see unwind-tables --help", word, what);
+	log_error("%s: %s; see unwind-tables --help", word, what);
 	return EXIT_USAGE;
 }
 

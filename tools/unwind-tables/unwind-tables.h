@@ -14,8 +14,6 @@ enum {
 	EXIT_USAGE,
 };
 
-#define DEVICE_NAME	"/dev/unwind_tables"
-
 struct unwind_table;
 
 /* The parts of a table */
@@ -42,14 +40,13 @@ int cmd_stat(int argc, char **argv);
 
 void __printf(2, 3) log_line(int level, const char *format, ...);
 
-/* A line that the rules for too many of them do not hold back */
-void __printf(1, 2) error_line(const char *format, ...);
+#define log_error(...)	log_line(LOG_ERR, __VA_ARGS__)
 
 /* Why the device cannot be found, where opening it failed with such an error */
-void no_device(const char *device, int error);
+void log_no_device(const char *device, int error);
 
 /* Replace the control characters of a name: it may go to a terminal. */
-void make_printable(char *text);
+void log_printable(char *text);
 
 /* table.c */
 
@@ -57,25 +54,16 @@ void make_printable(char *text);
  * Make the table of a file for reading. Returns the open file, or -1 after it has
  * told why not.
  */
-int table_of(const char *path, struct unwind_table **table);
-void print_summary(const struct unwind_table *table);
-double percent(__u64 part, __u64 whole);
-void set_view(struct view *view, const struct unwind_table *table);
+int table_read(const char *path, struct unwind_table **table);
+void table_print_summary(const struct unwind_table *table);
+double table_percent(__u64 part, __u64 whole);
+void table_set_view(struct view *view, const struct unwind_table *table);
 
 /* The first row of a page; of the one after the last, the number of rows */
-__u32 first_row(const struct view *view, __u32 page);
+__u32 table_first_row(const struct view *view, __u32 page);
 
 /* The executable segments of a file; NULL if they cannot be read */
-GElf_Phdr *code_segments(Elf *elf, size_t *nr_code);
-
-/* shares.c */
-struct unwind_keeper;
-
-/* Where "stat" finds what unwind_keeper_print_shares() prints; -1: nowhere */
-int shares_open(void);
-void shares_publish(int fd, struct unwind_keeper *keeper);
-/* What process @pid has published */
-void shares_show(int pid);
+GElf_Phdr *table_code_segments(Elf *elf, size_t *nr_code);
 
 /* workload.c */
 typedef void (*workload_file_t)(void *arg, const char *path, unsigned int left, __u64 list_ns);

@@ -65,7 +65,7 @@ static int decode(struct ut_callees *c, const struct ut_segment *segment, __u64 
 
 		if (!ut_work(c->elf->work, UT_WORK_READ))
 			return -E2BIG;
-		if (!insn_decode(c->decoder, code, len, addr, &insn))
+		if (!ut_insn_decode(c->decoder, code, len, addr, &insn))
 			return REFUSED;
 		err = each(c, &insn, addr);
 	}
@@ -114,7 +114,7 @@ int ut_callees_note(struct ut_elf *elf, __u64 start, __u64 end,
 			return -ENOMEM;
 		elf->callees = c;
 		c->elf = elf;
-		c->decoder = insn_decoder_new();
+		c->decoder = ut_insn_decoder_new();
 		c->sites.size = sizeof(struct site);
 		c->patches.size = sizeof(struct ut_patch);
 	}
@@ -129,7 +129,7 @@ void ut_callees_free(struct ut_callees *c)
 {
 	if (!c)
 		return;
-	insn_decoder_free(c->decoder);
+	ut_insn_decoder_free(c->decoder);
 	free(c->sites.items);
 	free(c->patches.items);
 	free(c->machine.stack);

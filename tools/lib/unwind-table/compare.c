@@ -79,7 +79,7 @@ static int look(void *data, __u64 addr, unsigned int len, const struct state *st
 	if (!bit(c->described, offset) || !find_rule(c, offset, &rule))
 		return 0;
 	set_bits(c->seen, offset, offset + len);
-	switch (state_agrees(state, &rule)) {
+	switch (ut_state_agrees(state, &rule)) {
 	case STATE_SAME:
 		c->result->same += len;
 		break;
@@ -212,7 +212,7 @@ static int follow_pad(struct compare *c, __u64 addr)
 			continue;
 		at = addr - segment->addr + segment->offset;
 		if (bit(c->seen, at) || bit(c->pads, at) || !bit(c->described, at) ||
-		    !insn_decode(c->decoder, code, ut_elf_read_code(&c->elf, segment, at, code,
+		    !ut_insn_decode(c->decoder, code, ut_elf_read_code(&c->elf, segment, at, code,
 								    sizeof(code)), addr, &insn))
 			continue;
 		set_bits(c->pads, at, at + insn.len);
@@ -282,7 +282,7 @@ static int count_code(struct compare *c, const struct ut_fde *fde)
 		struct insn insn = { .len = 1, .op = INSN_STOP };
 		bool seen = bit(c->seen, fde->start + at);
 
-		insn_decode(c->decoder, code + at, len - at, 0, &insn);
+		ut_insn_decode(c->decoder, code + at, len - at, 0, &insn);
 		if (find_rule(c, fde->start + at, &rule) &&
 		    (seen || !is_padding(&insn, code + at))) {
 			c->result->code += insn.len;
@@ -300,7 +300,7 @@ static int compare(struct compare *c, bool given)
 	size_t i;
 	int err;
 
-	c->decoder = insn_decoder_new();
+	c->decoder = ut_insn_decoder_new();
 	if (!c->decoder)
 		return -EOPNOTSUPP;
 	for (i = 0; i < c->elf.nr_code; i++)
@@ -333,10 +333,10 @@ static int compare(struct compare *c, bool given)
 
 bool unwind_table_follows(void)
 {
-	struct insn_decoder *decoder = insn_decoder_new();
+	struct insn_decoder *decoder = ut_insn_decoder_new();
 	bool ret = decoder;
 
-	insn_decoder_free(decoder);
+	ut_insn_decoder_free(decoder);
 	return ret;
 }
 
@@ -378,7 +378,7 @@ int unwind_table_compare(int fd, bool given, struct unwind_table_comparison *com
 	}
 	unwind_table_free(table);
 out:
-	insn_decoder_free(c->decoder);
+	ut_insn_decoder_free(c->decoder);
 	free(c->fdes.fdes);
 	free(c->fdes.cies);
 	free(c->seen);

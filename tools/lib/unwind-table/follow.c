@@ -230,7 +230,7 @@ static bool decode(struct ut_follow *f, __u64 pc, const __u8 *code, size_t len, 
 		};
 		return true;
 	}
-	if (!insn_decode(f->decoder, code, len, pc, insn))
+	if (!ut_insn_decode(f->decoder, code, len, pc, insn))
 		return false;
 	if (insn->op == INSN_OTHER && !insn->size && !(insn->kills & (insn->kills - 1)))
 		*plain = insn->len | __builtin_ffs(insn->kills) << 4 |
@@ -276,7 +276,7 @@ static int intern(struct ut_follow *f, const struct state *s, __u32 *number)
 		if (!hash)
 			return -ENOMEM;
 		for (i = 0; i < f->states.nr; i++) {
-			__u32 k = state_hash(state_nr(f, i)) & (size - 1);
+			__u32 k = ut_state_hash(state_nr(f, i)) & (size - 1);
 
 			while (hash[k])
 				k = (k + 1) & (size - 1);
@@ -287,7 +287,7 @@ static int intern(struct ut_follow *f, const struct state *s, __u32 *number)
 		f->state_hash_size = size;
 	}
 	mask = f->state_hash_size - 1;
-	for (i = state_hash(s) & mask; f->state_hash[i]; i = (i + 1) & mask) {
+	for (i = ut_state_hash(s) & mask; f->state_hash[i]; i = (i + 1) & mask) {
 		*number = f->state_hash[i] - 1;
 		if (!memcmp(state_nr(f, *number), s, sizeof(*s)))
 			return 0;
@@ -366,7 +366,7 @@ static int also_returned(struct ut_follow *f, __u32 number, const struct state *
 {
 	struct ending ending = *of_other;
 
-	ending.clobbers |= state_clobbers(s);
+	ending.clobbers |= ut_state_clobbers(s);
 	return returned(f, number, &ending);
 }
 
@@ -485,18 +485,18 @@ static int flow(struct ut_follow *f, __u64 addr, const struct state *s, __u32 fu
 	owner = root_of(f, block->function);
 	joined = *state_nr(f, block->state);
 	if (owner != root && root->is_sure && !owner->is_sure &&
-	    !state_same_stack(&joined, s))
+	    !ut_state_same_stack(&joined, s))
 		owner->bad = true;
 	if (owner->bad && owner != root) {
 		/* What was not believed does not count. */
 		joined = *s;
 		block->function = function;
-	} else if (!state_join(&joined, s) &&
+	} else if (!ut_state_join(&joined, s) &&
 		   (owner == root || same_value(&joined.regs[INSN_RSP], &s->regs[INSN_RSP]))) {
 		return owner == root ? 0 : share(f, number, s, function);
 	} else if (owner != root) {
 		if ((owner->run != root->run || owner->is_sure != root->is_sure) &&
-		    !state_same_stack(state_nr(f, block->state), s))
+		    !ut_state_same_stack(state_nr(f, block->state), s))
 			return add_conflict(f, number, s, function);
 		err = unite(f, owner, root);
 		if (err)
@@ -545,7 +545,7 @@ static int function_at(struct ut_follow *f, __u64 addr, bool certain, __u32 *num
 	if (err || *number == NONE || function->entered)
 		return err;
 	function->entered = true;
-	state_enter(&s);
+	ut_state_enter(&s);
 	return flow(f, addr, &s, *number);
 }
 
@@ -557,7 +557,7 @@ static int resume(struct ut_follow *f, const struct site *site, const struct end
 		return 0;
 	if (!site->next)
 		return also_returned(f, site->caller, &s, ending);
-	state_after_call(&s, ending->clobbers, ending->pops);
+	ut_state_after_call(&s, ending->clobbers, ending->pops);
 	return flow(f, site->next, &s, site->caller);
 }
 
@@ -692,10 +692,10 @@ static bool is_boundary(const struct ut_follow *f, __u64 addr)
  */
 static int leave(struct ut_follow *f, const struct state *s, __u32 function, bool is_proof)
 {
-	if (!state_is_entry(s))
+	if (!ut_state_is_entry(s))
 		return 0;
 	return returned(f, function, &(struct ending) {
-		.clobbers = state_clobbers(s) | SCRATCH, .is_proof = is_proof,
+		.clobbers = ut_state_clobbers(s) | SCRATCH, .is_proof = is_proof,
 	});
 }
 
@@ -726,18 +726,18 @@ static int jump_to(struct ut_follow *f, __u64 pc, __u64 target, const struct sta
 	if (!piece_at(f, target))
 		return leave(f, s, function, true);
 	/* Behind a call that does not return */
-	if (falls && callee == NONE && !state_is_entry(s) && is_boundary(f, target))
+	if (falls && callee == NONE && !ut_state_is_entry(s) && is_boundary(f, target))
 		return 0;
 	if (callee == NONE || root_of(f, callee)->bad || callee == function)
 		return flow(f, target, s, function);
-	if (!state_is_entry(s)) {
+	if (!ut_state_is_entry(s)) {
 		/* Behind a call that does not return, or else not a function at all */
 		if (!falls)
 			return flow(f, target, s, function);
 		return 0;
 	}
 	/* Who calls a function leaves the caller's FP to it, unless it is a part of the same. */
-	if (!state_has_fp(s))
+	if (!ut_state_has_fp(s))
 		return flow(f, target, s, function);
 	err = add_site(f, pc, 0, s, function, callee, false);
 	if (err)
@@ -954,7 +954,7 @@ static int add_open(struct ut_follow *f, __u64 pc, const struct state *s, __u32 
 	if (root->returns)
 		err = returned(f, function, &root->ending);
 	/* Where nothing is known, there is nothing to be known where it leads to. */
-	if (!err && !state_rule(s, &rule))
+	if (!err && !ut_state_rule(s, &rule))
 		return 0;
 	if (!err)
 		err = intern(f, s, &state);
@@ -1017,7 +1017,7 @@ static int jump_by_reg(struct ut_follow *f, const struct insn *insn, __u64 pc,
 		return jump_by_table(f, pc, to, 0, s, function);
 	if (to->what == ADDRESS)
 		return jump_to(f, pc, (__u32)to->off, s, function, false);
-	if (!state_is_entry(s))
+	if (!ut_state_is_entry(s))
 		return add_open(f, pc, s, function);
 	return leave(f, s, function, false);
 }
@@ -1057,16 +1057,16 @@ static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 		target = map_get(f->elf->imports, insn->imm);
 		*goes_on = target != UT_IMPORT_NO_RETURN;
 		if (target >= UT_IMPORT_NO_RETURN) {
-			state_after_call(s, SCRATCH, 0);
+			ut_state_after_call(s, SCRATCH, 0);
 			return 0;
 		}
 	}
 	if (is_learnt(f, insn, pc)) {
-		state_push(s, pc);
+		ut_state_push(s, pc);
 		return 0;
 	}
 	if (!piece_at(f, target)) {
-		state_after_call(s, SCRATCH, 0);
+		ut_state_after_call(s, SCRATCH, 0);
 		return 0;
 	}
 	*goes_on = false;
@@ -1098,7 +1098,7 @@ static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 	root = root_of(f, callee);
 	*goes_on = root->returns && !root->bad && (root->ending.is_seen || !doubtful);
 	if (*goes_on)
-		state_after_call(s, root->ending.clobbers, root->ending.pops);
+		ut_state_after_call(s, root->ending.clobbers, root->ending.pops);
 	return 0;
 }
 
@@ -1111,10 +1111,10 @@ static int do_return(struct ut_follow *f, const struct insn *insn, const struct 
 		return 0;
 	if (s->regs[INSN_RSP].off != -8)
 		root->bad = true;
-	if (!state_is_entry(s))
+	if (!ut_state_is_entry(s))
 		return 0;
 	return returned(f, function, &(struct ending) {
-		.clobbers = state_clobbers(s), .pops = insn->imm, .is_proof = true,
+		.clobbers = ut_state_clobbers(s), .pops = insn->imm, .is_proof = true,
 		.is_seen = true,
 	});
 }
@@ -1139,20 +1139,20 @@ static int step(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 		*goes_on = true;
 		taken = *s;
 		if (insn->equal_target)
-			state_note_equal(&taken);
+			ut_state_note_equal(&taken);
 		if (insn->equal_rest)
-			state_note_equal(s);
-		state_execute(&taken, insn, pc);
-		state_execute(s, insn, pc);
+			ut_state_note_equal(s);
+		ut_state_execute(&taken, insn, pc);
+		ut_state_execute(s, insn, pc);
 		if (insn->limits_target)
-			state_note_limit(&taken);
+			ut_state_note_limit(&taken);
 		if (insn->limits_rest)
-			state_note_limit(s);
+			ut_state_note_limit(s);
 		return jump_to(f, pc, insn->imm, &taken, function, false);
 	case INSN_JUMP_REG:
 		return jump_by_reg(f, insn, pc, s, function);
 	case INSN_JUMP_TABLE:
-		table = state_table(s, insn);
+		table = ut_state_table(s, insn);
 		table.size = 8;
 		if (table.what == ELEMENT)
 			return jump_by_table(f, pc, &table, 0, s, function);
@@ -1173,7 +1173,7 @@ static int step(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 		return 0;
 	default:
 		*goes_on = true;
-		state_execute(s, insn, pc);
+		ut_state_execute(s, insn, pc);
 		return insn->op == INSN_ADDRESS ? add_label(f, insn->imm, function) : 0;
 	}
 }
@@ -1187,7 +1187,7 @@ static void skip(struct ut_follow *f, const struct insn *insn, __u64 pc, struct 
 	switch (insn->op) {
 	case INSN_CALL:
 		if (is_learnt(f, insn, pc)) {
-			state_push(s, pc);
+			ut_state_push(s, pc);
 			return;
 		}
 		callee = map_get(&f->function_at, insn->imm);
@@ -1199,19 +1199,19 @@ static void skip(struct ut_follow *f, const struct insn *insn, __u64 pc, struct 
 		break;
 	case INSN_BRANCH:
 		if (insn->equal_rest)
-			state_note_equal(s);
-		state_execute(s, insn, pc);
+			ut_state_note_equal(s);
+		ut_state_execute(s, insn, pc);
 		return;
 	default:
-		state_execute(s, insn, pc);
+		ut_state_execute(s, insn, pc);
 		return;
 	}
 	if (callee != NONE)
 		root = root_of(f, callee);
 	if (root && root->returns)
-		state_after_call(s, root->ending.clobbers, root->ending.pops);
+		ut_state_after_call(s, root->ending.clobbers, root->ending.pops);
 	else
-		state_after_call(s, SCRATCH, 0);
+		ut_state_after_call(s, SCRATCH, 0);
 }
 
 static int run_block(struct ut_follow *f, __u32 number)
@@ -1277,7 +1277,7 @@ static int decide(struct ut_follow *f, const struct conflict *conflict)
 		return flow(f, block->addr, &s, conflict->function);
 	}
 	joined = *state_nr(f, block->state);
-	if (!state_join(&joined, &s))
+	if (!ut_state_join(&joined, &s))
 		return 0;
 	err = intern(f, &joined, &state);
 	if (err)
@@ -1459,7 +1459,7 @@ static int visit_row(struct ut_follow *f, __u64 pc, unsigned int len, const stru
 		rows->seen = pc + len;
 	if (overlaps)
 		return 0;
-	if (!state_rule(s, &rule))
+	if (!ut_state_rule(s, &rule))
 		rule = (struct unwind_table_rule){ .kind = UNWIND_TABLE_UNKNOWN };
 	if (pc != rows->end || memcmp(&rule, &rows->rule, sizeof(rule))) {
 		err = end_row(rows);
@@ -1625,7 +1625,7 @@ int ut_follow_new(struct ut_elf *elf, __u64 start, __u64 end, struct ut_follow *
 	f->waiting.size = sizeof(__u32);
 	f->queue.size = sizeof(__u32);
 	f->news.size = sizeof(__u32);
-	f->decoder = insn_decoder_new();
+	f->decoder = ut_insn_decoder_new();
 	err = f->decoder ? prepare(elf) : -ENOMEM;
 	for (i = 0; i < elf->nr_code && !err; i++)
 		err = add_pieces(f, &elf->code[i], start, end);
@@ -1693,7 +1693,7 @@ void ut_follow_free(struct ut_follow *f)
 	for (i = 0; i < f->pieces.nr; i++)
 		free(pieces[i].code - pieces[i].before);
 	free(f->pieces.items);
-	insn_decoder_free(f->decoder);
+	ut_insn_decoder_free(f->decoder);
 	free(f->plain);
 	free(f->leaders);
 	free(f->visited);

@@ -245,6 +245,13 @@ static enum insn_op call(const struct decoded *d, struct insn *insn)
 	return by_memory(d, insn, INSN_CALL_UNKNOWN, INSN_CALL_UNKNOWN, INSN_CALL_UNKNOWN);
 }
 
+static enum insn_op of_two_regs(const struct decoded *d, struct insn *insn, enum insn_op op)
+{
+	insn->dst = whole_reg(&d->operands[0]);
+	insn->src = whole_reg(&d->operands[1]);
+	return insn->dst != INSN_NO_REG && insn->src != INSN_NO_REG ? op : INSN_OTHER;
+}
+
 static enum insn_op operation(const struct decoded *d, struct insn *insn)
 {
 	const ZydisDecodedOperand *operands = d->operands;
@@ -272,15 +279,9 @@ static enum insn_op operation(const struct decoded *d, struct insn *insn)
 	case ZYDIS_MNEMONIC_MOVZX:
 		return load(d, insn, false);
 	case ZYDIS_MNEMONIC_CMOVB ... ZYDIS_MNEMONIC_CMOVZ:
-		insn->dst = whole_reg(&operands[0]);
-		insn->src = whole_reg(&operands[1]);
-		return insn->dst != INSN_NO_REG && insn->src != INSN_NO_REG ?
-			INSN_MAYBE_MOVE : INSN_OTHER;
+		return of_two_regs(d, insn, INSN_MAYBE_MOVE);
 	case ZYDIS_MNEMONIC_XCHG:
-		insn->dst = whole_reg(&operands[0]);
-		insn->src = whole_reg(&operands[1]);
-		return insn->dst != INSN_NO_REG && insn->src != INSN_NO_REG ?
-			INSN_SWAP : INSN_OTHER;
+		return of_two_regs(d, insn, INSN_SWAP);
 	case ZYDIS_MNEMONIC_ADD:
 		return add(d, insn, 1);
 	case ZYDIS_MNEMONIC_SUB:
@@ -360,8 +361,8 @@ static bool sets_flags(const struct decoded *d)
 	       (ZYDIS_CPUFLAG_CF | ZYDIS_CPUFLAG_ZF);
 }
 
-bool insn_decode(const struct insn_decoder *decoder, const __u8 *code, size_t len, __u64 addr,
-		 struct insn *insn)
+bool ut_insn_decode(const struct insn_decoder *decoder, const __u8 *code, size_t len, __u64 addr,
+		    struct insn *insn)
 {
 	static const struct insn none = {
 		.dst = INSN_NO_REG, .src = INSN_NO_REG, .base = INSN_NO_REG,
@@ -391,7 +392,7 @@ bool insn_decode(const struct insn_decoder *decoder, const __u8 *code, size_t le
 	return true;
 }
 
-struct insn_decoder *insn_decoder_new(void)
+struct insn_decoder *ut_insn_decoder_new(void)
 {
 	struct insn_decoder *decoder = malloc(sizeof(*decoder));
 
@@ -403,8 +404,8 @@ struct insn_decoder *insn_decoder_new(void)
 
 #else
 
-bool insn_decode(const struct insn_decoder *decoder, const __u8 *code, size_t len, __u64 addr,
-		 struct insn *insn)
+bool ut_insn_decode(const struct insn_decoder *decoder, const __u8 *code, size_t len, __u64 addr,
+		    struct insn *insn)
 {
 	(void)decoder;
 	(void)code;
@@ -414,14 +415,14 @@ bool insn_decode(const struct insn_decoder *decoder, const __u8 *code, size_t le
 	return false;
 }
 
-struct insn_decoder *insn_decoder_new(void)
+struct insn_decoder *ut_insn_decoder_new(void)
 {
 	return NULL;
 }
 
 #endif
 
-void insn_decoder_free(struct insn_decoder *decoder)
+void ut_insn_decoder_free(struct insn_decoder *decoder)
 {
 	free(decoder);
 }

@@ -67,15 +67,15 @@ struct insn {
 
 struct insn_decoder;
 
-/* insn_decoder_new - NULL: no memory, or the library was built without a decoder */
-struct insn_decoder *insn_decoder_new(void);
-void insn_decoder_free(struct insn_decoder *decoder);
+/* ut_insn_decoder_new - NULL: no memory, or the library was built without a decoder */
+struct insn_decoder *ut_insn_decoder_new(void);
+void ut_insn_decoder_free(struct insn_decoder *decoder);
 
 /*
- * insn_decode - decode what is at @code, of at most @len bytes, for address @addr. False:
+ * ut_insn_decode - decode what is at @code, of at most @len bytes, for address @addr. False:
  * it is no instruction
  */
-bool insn_decode(const struct insn_decoder *decoder, const __u8 *code, size_t len, __u64 addr,
-		 struct insn *insn);
+bool ut_insn_decode(const struct insn_decoder *decoder, const __u8 *code, size_t len, __u64 addr,
+		    struct insn *insn);
 
 #endif /* __UNWIND_TABLE_INSN_H */

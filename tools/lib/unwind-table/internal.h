@@ -430,7 +430,6 @@ int ut_rows_add_gap(struct ut_rows *rows, const struct ut_segment *segment,
 		    __u64 start, __u64 end);
 int ut_rows_flush(struct ut_rows *rows);
 int ut_rows_end_walks(struct ut_rows *rows);
-extern bool ut_says_no_call;	/* by a flag that not all kernels know */
 int ut_rows_finish(struct ut_rows *rows, void **table, size_t *len);
 
 /* callee.c */
@@ -505,8 +504,6 @@ struct ut_gap {
 };
 
 int ut_gap_add(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *rows);
-
-int ut_make(const struct ut_source *src, struct unwind_table **table);
 
 struct unwind_table {
 	void				*data;

@@ -187,7 +187,7 @@ static __u64 uncounted(const struct unwind_table_stats *stats)
 	return bytes;
 }
 
-bool ut_says_no_call = true;
+bool unwind_table_says_no_call = true;
 
 /*
  * Where a function begins right behind another one, nothing returns to, unless there is a call
@@ -201,7 +201,7 @@ static int end_walks(struct maker *maker, const struct ut_fde *fde)
 
 	if (!ut_work(&maker->work, UT_WORK_READ))
 		return -E2BIG;
-	if (!ut_says_no_call ||
+	if (!unwind_table_says_no_call ||
 	    ut_elf_read_code(&maker->elf, segment, fde->start - sizeof(code), code,
 			     sizeof(code)) != sizeof(code) ||
 	    !ut_starts_is_no_call(code + sizeof(code)))
@@ -324,7 +324,7 @@ static int make(struct maker *maker, struct unwind_table *table)
 	return ut_rows_finish(maker->rows, &table->data, &table->len);
 }
 
-int ut_make(const struct ut_source *src, struct unwind_table **result)
+static int make_table(const struct ut_source *src, struct unwind_table **result)
 {
 	struct unwind_table *table;
 	struct maker *maker;
@@ -363,19 +363,25 @@ int unwind_table_from_image(const void *image, size_t len, struct unwind_table *
 {
 	struct ut_source src = { .image = image, .len = len };
 
-	return ut_make(&src, table);
+	return make_table(&src, table);
 }
 
 int unwind_table_from_memory(const void *image, size_t len, struct unwind_table **table)
 {
 	struct ut_source src = { .image = image, .len = len, .loaded = true };
 
-	return ut_make(&src, table);
+	return make_table(&src, table);
+}
+
+int unwind_table_from_file(int fd, uint64_t len, uint64_t stored, struct unwind_table **table)
+{
+	struct ut_source src = { .fd = fd, .len = len, .stored = stored };
+
+	return make_table(&src, table);
 }
 
 int unwind_table_from_fd(int fd, struct unwind_table **table)
 {
-	struct ut_source src = { .fd = fd };
 	struct stat stat;
 
 	*table = NULL;
@@ -383,9 +389,7 @@ int unwind_table_from_fd(int fd, struct unwind_table **table)
 		return -errno;
 	if (!S_ISREG(stat.st_mode))
 		return -ENOEXEC;
-	src.len = stat.st_size;
-	src.stored = stat.st_blocks * 512ULL;
-	return ut_make(&src, table);
+	return unwind_table_from_file(fd, stat.st_size, stat.st_blocks * 512ULL, table);
 }
 
 void unwind_table_free(struct unwind_table *table)

@@ -169,7 +169,7 @@ static struct value address(__s64 addr)
 }
 
 /* What two paths that meet have in common. Returns whether @a has changed. */
-bool state_join(struct state *a, const struct state *b)
+bool ut_state_join(struct state *a, const struct state *b)
 {
 	struct state other = *b, was = *a;
 	__u32 i, k;
@@ -199,7 +199,7 @@ bool state_join(struct state *a, const struct state *b)
 }
 
 /* Do two states lead to the same rules? */
-bool state_same_stack(const struct state *a, const struct state *b)
+bool ut_state_same_stack(const struct state *a, const struct state *b)
 {
 	struct state both = *a;
 	unsigned int i;
@@ -210,11 +210,11 @@ bool state_same_stack(const struct state *a, const struct state *b)
 		if (!same_value(x, y) && (is_saved(x) || is_saved(y) || on_stack(x) || on_stack(y)))
 			return false;
 	}
-	state_join(&both, b);
+	ut_state_join(&both, b);
 	return both.nr_slots == a->nr_slots;
 }
 
-void state_enter(struct state *s)
+void ut_state_enter(struct state *s)
 {
 	unsigned int i;
 
@@ -239,7 +239,7 @@ static bool has_return_address(const struct state *s)
 }
 
 /* After a call of a function */
-void state_after_call(struct state *s, unsigned int clobbers, unsigned int pops)
+void ut_state_after_call(struct state *s, unsigned int clobbers, unsigned int pops)
 {
 	unsigned int i;
 
@@ -260,7 +260,7 @@ static __u64 mix(__u64 key)
 	return key ^ key >> 29;
 }
 
-__u32 state_hash(const struct state *s)
+__u32 ut_state_hash(const struct state *s)
 {
 	size_t i, len = offsetof(struct state, slots) + s->nr_slots * sizeof(struct slot);
 	__u64 hash = 0, word;
@@ -272,18 +272,18 @@ __u32 state_hash(const struct state *s)
 	return hash ^ hash >> 32;
 }
 
-bool state_is_entry(const struct state *s)
+bool ut_state_is_entry(const struct state *s)
 {
 	return s->regs[INSN_RSP].what == CFA && s->regs[INSN_RSP].off == -8 &&
 	       has_return_address(s);
 }
 
-bool state_has_fp(const struct state *s)
+bool ut_state_has_fp(const struct state *s)
 {
 	return is_entry(&s->regs[INSN_RBP], INSN_RBP);
 }
 
-unsigned int state_clobbers(const struct state *s)
+unsigned int ut_state_clobbers(const struct state *s)
 {
 	unsigned int i, clobbers = 0;
 
@@ -294,7 +294,7 @@ unsigned int state_clobbers(const struct state *s)
 	return clobbers;
 }
 
-struct value state_table(const struct state *s, const struct insn *insn)
+struct value ut_state_table(const struct state *s, const struct insn *insn)
 {
 	struct value value = address(insn->imm);
 
@@ -313,10 +313,31 @@ struct value state_table(const struct state *s, const struct insn *insn)
 	return value;
 }
 
+/* Of an element of a table of jumps and where the elements count from */
+static struct value sum(struct value a, struct value b, __s64 off)
+{
+	if (a.what == ADDRESS && b.what == ELEMENT)
+		return sum(b, a, off);
+	b = plus(b, off);
+	if (a.what != ELEMENT || b.what != ADDRESS)
+		return unknown;
+	a.what = TARGET;
+	a.base = b.off;
+	return a;
+}
+
+static void kill_regs(struct state *s, const struct insn *insn, __u64 pc)
+{
+	unsigned int i;
+
+	for (i = 0; i < INSN_NR_REGS; i++)
+		if (insn->kills & 1U << i)
+			set_reg(s, i, unknown, pc);
+}
+
 static void execute(struct state *s, const struct insn *insn, __u64 pc)
 {
 	struct value *regs = s->regs, a, b;
-	unsigned int i;
 
 	switch (insn->op) {
 	case INSN_MOVE:
@@ -336,20 +357,7 @@ static void execute(struct state *s, const struct insn *insn, __u64 pc)
 		set_reg(s, insn->dst, plus(regs[insn->dst], insn->imm), pc);
 		break;
 	case INSN_ADD_REG:
-		a = regs[insn->base];
-		b = regs[insn->src];
-		if (a.what == ADDRESS && b.what == ELEMENT) {
-			a = b;
-			b = regs[insn->base];
-		}
-		b = plus(b, insn->imm);
-		if (a.what == ELEMENT && b.what == ADDRESS) {
-			a.what = TARGET;
-			a.base = b.off;
-			set_reg(s, insn->dst, a, pc);
-		} else {
-			set_reg(s, insn->dst, unknown, pc);
-		}
+		set_reg(s, insn->dst, sum(regs[insn->base], regs[insn->src], insn->imm), pc);
 		break;
 	case INSN_AND:
 	case INSN_OTHER:
@@ -357,10 +365,7 @@ static void execute(struct state *s, const struct insn *insn, __u64 pc)
 			set_reg(s, insn->dst, unknown, pc);
 		if (insn->size && insn->base != INSN_NO_REG && on_stack(&regs[insn->base]))
 			overwrite(s, &regs[insn->base], insn->imm, insn->size);
-		for (i = 0; i < INSN_NR_REGS; i++) {
-			if (insn->kills & 1U << i)
-				set_reg(s, i, unknown, pc);
-		}
+		kill_regs(s, insn, pc);
 		break;
 	case INSN_COMPARE:
 		s->compared = insn->imm >= 0 && insn->imm < MAX_TARGETS ? insn->imm + 1 : 0;
@@ -380,7 +385,7 @@ static void execute(struct state *s, const struct insn *insn, __u64 pc)
 		set_reg(s, insn->dst, load(s, &regs[insn->base], insn->imm), pc);
 		break;
 	case INSN_LOAD_INDEXED:
-		set_reg(s, insn->dst, state_table(s, insn), pc);
+		set_reg(s, insn->dst, ut_state_table(s, insn), pc);
 		break;
 	case INSN_STORE:
 		if (insn->base != INSN_NO_REG && on_stack(&regs[insn->base]))
@@ -406,17 +411,14 @@ static void execute(struct state *s, const struct insn *insn, __u64 pc)
 		break;
 	default:
 		/* loop and its kind */
-		for (i = 0; i < INSN_NR_REGS; i++) {
-			if (insn->kills & 1U << i)
-				set_reg(s, i, unknown, pc);
-		}
+		kill_regs(s, insn, pc);
 		break;
 	}
 	drop_below(s, RED_ZONE);
 }
 
 /* What an instruction that does not jump does */
-void state_execute(struct state *s, const struct insn *insn, __u64 pc)
+void ut_state_execute(struct state *s, const struct insn *insn, __u64 pc)
 {
 	__u16 compared, values, to = insn->op == INSN_MOVE ? 1U << insn->dst : insn->kills;
 
@@ -436,14 +438,14 @@ void state_execute(struct state *s, const struct insn *insn, __u64 pc)
 }
 
 /* Behind a branch that is taken only up to what was compared */
-void state_note_limit(struct state *s)
+void ut_state_note_limit(struct state *s)
 {
 	s->values = s->compared;
 	s->values_regs = s->compared_regs;
 }
 
 /* Two registers that are equal: as where the stack is touched page by page */
-void state_note_equal(struct state *s)
+void ut_state_note_equal(struct state *s)
 {
 	struct value *a = &s->regs[s->equal[0]], *b = &s->regs[s->equal[1]];
 
@@ -554,7 +556,7 @@ static bool find_ra(const struct state *s, struct unwind_table_rule *rule)
 	return false;
 }
 
-bool state_rule(const struct state *s, struct unwind_table_rule *rule)
+bool ut_state_rule(const struct state *s, struct unwind_table_rule *rule)
 {
 	memset(rule, 0, sizeof(*rule));
 	if (!find_cfa(s, rule))
@@ -594,12 +596,12 @@ static struct value value_at(const struct state *s, const struct unwind_table_lo
 	}
 }
 
-enum state_verdict state_agrees(const struct state *s, const struct unwind_table_rule *rule)
+enum state_verdict ut_state_agrees(const struct state *s, const struct unwind_table_rule *rule)
 {
 	struct unwind_table_rule own;
 	struct value at, fp;
 
-	if (!state_rule(s, &own))
+	if (!ut_state_rule(s, &own))
 		return STATE_NO_RULE;
 	if (rule->kind != UNWIND_TABLE_CALLER)
 		return rule->kind == UNWIND_TABLE_UNKNOWN ? STATE_CANNOT_TELL :
@@ -626,9 +628,9 @@ enum state_verdict state_agrees(const struct state *s, const struct unwind_table
 }
 
 /* Something is pushed that is not known. */
-void state_push(struct state *s, __u64 pc)
+void ut_state_push(struct state *s, __u64 pc)
 {
 	const struct insn push = { .op = INSN_PUSH, .src = INSN_NO_REG, .size = 8 };
 
-	state_execute(s, &push, pc);
+	ut_state_execute(s, &push, pc);
 }

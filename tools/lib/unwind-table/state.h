@@ -68,20 +68,20 @@ static inline bool same_value(const struct value *a, const struct value *b)
 	return !memcmp(a, b, sizeof(*a));
 }
 
-void state_enter(struct state *s);
-bool state_join(struct state *a, const struct state *b);
-bool state_same_stack(const struct state *a, const struct state *b);
-__u32 state_hash(const struct state *s);
-void state_execute(struct state *s, const struct insn *insn, __u64 pc);
-void state_push(struct state *s, __u64 pc);
-void state_after_call(struct state *s, unsigned int clobbers, unsigned int pops);
-void state_note_equal(struct state *s);
-void state_note_limit(struct state *s);
-bool state_is_entry(const struct state *s);
-bool state_has_fp(const struct state *s);
-unsigned int state_clobbers(const struct state *s);
-struct value state_table(const struct state *s, const struct insn *insn);
-bool state_rule(const struct state *s, struct unwind_table_rule *rule);
+void ut_state_enter(struct state *s);
+bool ut_state_join(struct state *a, const struct state *b);
+bool ut_state_same_stack(const struct state *a, const struct state *b);
+__u32 ut_state_hash(const struct state *s);
+void ut_state_execute(struct state *s, const struct insn *insn, __u64 pc);
+void ut_state_push(struct state *s, __u64 pc);
+void ut_state_after_call(struct state *s, unsigned int clobbers, unsigned int pops);
+void ut_state_note_equal(struct state *s);
+void ut_state_note_limit(struct state *s);
+bool ut_state_is_entry(const struct state *s);
+bool ut_state_has_fp(const struct state *s);
+unsigned int ut_state_clobbers(const struct state *s);
+struct value ut_state_table(const struct state *s, const struct insn *insn);
+bool ut_state_rule(const struct state *s, struct unwind_table_rule *rule);
 
 /* Does what is known agree with a rule? */
 enum state_verdict {
@@ -93,6 +93,6 @@ enum state_verdict {
 	STATE_NR_VERDICTS
 };
 
-enum state_verdict state_agrees(const struct state *s, const struct unwind_table_rule *rule);
+enum state_verdict ut_state_agrees(const struct state *s, const struct unwind_table_rule *rule);
 
 #endif /* __UNWIND_TABLE_STATE_H */

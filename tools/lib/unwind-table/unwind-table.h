@@ -4,7 +4,7 @@
 
 /*
  * Make tables of unwind rules (linux/unwind_table.h) from what compilers leave in
- * ELF files: .eh_frame, or .debug_frame. See unwind-table(3).
+ * ELF files: .eh_frame, or .debug_frame.
  *
  * Functions that return an int return 0 or a negative errno. Nothing here prints,
  * exits, or keeps state of its own; different tables may be used by different
@@ -15,10 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 /* Why some code has no rule, or not all that .eh_frame says */
 enum unwind_table_reason {
@@ -103,6 +99,9 @@ int unwind_table_from_memory(const void *image, size_t len, struct unwind_table 
  */
 int unwind_table_from_fd(int fd, struct unwind_table **table);
 
+/* The same with what fstat() says of the file: its size, and how many bytes are stored */
+int unwind_table_from_file(int fd, uint64_t len, uint64_t stored, struct unwind_table **table);
+
 void unwind_table_free(struct unwind_table *table);
 
 /* unwind_table_data - the table for UNWIND_TABLE_MAKE; lives as long as @table */
@@ -120,6 +119,9 @@ const char *unwind_table_reason_name(enum unwind_table_reason reason);
  * unwind_table_follows - can it follow instructions? Not if it was built without Zydis.
  */
 bool unwind_table_follows(void);
+
+/* Do tables say where no call ends? By a flag that not all kernels know */
+extern bool unwind_table_says_no_call;
 
 /* What became of code with CFI whose instructions were followed as if it had none */
 struct unwind_table_comparison {
@@ -146,9 +148,5 @@ int unwind_table_compare(int fd, bool given, struct unwind_table_comparison *com
  */
 int unwind_table_print(const struct unwind_table *table, uint64_t start, uint64_t end,
 		       FILE *out);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* __UNWIND_TABLE_H */

@@ -5,15 +5,12 @@
  * start in between. The keeper's reader does all the reading; this file only keeps
  * track of what is still to be asked.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "keeper-ahead.h"
+#include "ahead.h"
 
 /* After this many unanswered questions, the rest of a named directory is skipped. */
 #define MAX_HANGS	3
@@ -186,41 +183,41 @@ static void hung(struct ahead *ahead)
 }
 
 /* What was named is no directory: it may be a program by itself. */
-static int see_named(struct ahead *ahead, struct unwind_keeper *keeper)
+static enum outcome see_named(struct ahead *ahead, struct worker *worker)
 {
 	const char *named = ahead->named[ahead->at_named];
 	const char *slash = strrchr(named, '/');
 	const char *name = slash ? slash + 1 : named;
 	char directory[READER_MAX_PATH];
-	int error;
+	enum outcome outcome;
 
 	snprintf(directory, sizeof(directory), "%.*s", (int)(name - named), named);
-	error = keeper_see_path(keeper, slash ? directory : ".", name);
-	if (error && error != -ETIMEDOUT)
-		keeper_complain_named(keeper, named, error);
-	return error;
+	outcome = keeper_see_path(worker, slash ? directory : ".", name);
+	if (outcome && outcome != OUTCOME_SLOW)
+		keeper_complain_named(worker, named);
+	return outcome;
 }
 
 /* The next part of the directory that the walk is in */
-static void read_names(struct ahead *ahead, struct unwind_keeper *keeper)
+static void read_names(struct ahead *ahead, struct worker *worker)
 {
 	const char *named = ahead->named[ahead->at_named];
-	struct reader_page *page = keeper_page(keeper);
+	struct reader_page *page = keeper_page(worker);
 	bool first = !ahead->position;
-	int error;
+	enum outcome outcome;
 
 	page->position = ahead->position;
-	error = keeper_ask_path(keeper, READER_NAMES, named, ahead->path);
-	if (error) {
-		if (!ahead->path[0] && error == -ENOTDIR)
-			error = see_named(ahead, keeper);
+	outcome = keeper_ask_path(worker, READER_NAMES, named, ahead->path);
+	if (outcome) {
+		if (!ahead->path[0] && outcome == OUTCOME_NO_DIRECTORY)
+			outcome = see_named(ahead, worker);
 		/* Others may have been removed meanwhile, or have something mounted. */
-		else if (!ahead->path[0] && error != -ETIMEDOUT)
-			keeper_complain_named(keeper, named, error);
-		if (error && error != -ENOENT && error != -EXDEV)
+		else if (!ahead->path[0] && outcome != OUTCOME_SLOW)
+			keeper_complain_named(worker, named);
+		if (outcome && outcome != OUTCOME_GONE && outcome != OUTCOME_EXCLUDED)
 			ahead->whole = false;
 		leave_directory(ahead);
-		if (error == -ETIMEDOUT)
+		if (outcome == OUTCOME_SLOW)
 			hung(ahead);
 		return;
 	}
@@ -240,11 +237,12 @@ static void read_names(struct ahead *ahead, struct unwind_keeper *keeper)
 	}
 }
 
-static void see_name(struct ahead *ahead, struct unwind_keeper *keeper)
+static void see_name(struct ahead *ahead, struct worker *worker)
 {
 	char kind = ahead->names[ahead->at_name], path[READER_MAX_PATH];
 	const char *name = &ahead->names[ahead->at_name + 1];
-	int error, len;
+	enum outcome outcome;
+	int len;
 
 	ahead->at_name += strlen(name) + 2;
 	len = snprintf(path, sizeof(path), "%s%s%s", ahead->path,
@@ -257,10 +255,10 @@ static void see_name(struct ahead *ahead, struct unwind_keeper *keeper)
 			ahead->whole = false;
 		return;
 	}
-	error = keeper_see_path(keeper, ahead->named[ahead->at_named], path);
-	if (!error)
+	outcome = keeper_see_path(worker, ahead->named[ahead->at_named], path);
+	if (!outcome)
 		add_place(ahead);
-	else if (error == -ETIMEDOUT)
+	else if (outcome == OUTCOME_SLOW)
 		hung(ahead);
 }
 
@@ -272,15 +270,15 @@ static void enter_directory(struct ahead *ahead, char *path)
 	ahead->has_program = false;
 }
 
-static void begin(struct ahead *ahead, struct unwind_keeper *keeper)
+static void begin(struct ahead *ahead, struct worker *worker)
 {
 	forget_places(ahead);
 	ahead->whole = true;
-	keeper_walk_begins(keeper);
+	keeper_walk_begins(worker);
 }
 
 /* Into the next directory, or to the end */
-static void go_on(struct ahead *ahead, struct unwind_keeper *keeper)
+static void go_on(struct ahead *ahead, struct worker *worker)
 {
 	leave_directory(ahead);
 	if (ahead->nr_pending) {
@@ -290,11 +288,12 @@ static void go_on(struct ahead *ahead, struct unwind_keeper *keeper)
 	if (ahead->inside)
 		ahead->at_named++;
 	else
-		begin(ahead, keeper);
+		begin(ahead, worker);
 	ahead->inside = true;
 	if (ahead->at_named == ahead->nr_named) {
 		ahead->walking = false;
-		keeper_walk_ends(keeper, ahead->whole);
+		if (ahead->whole)
+			keeper_walk_ends(worker);
 		return;
 	}
 	ahead->hangs = 0;
@@ -303,29 +302,29 @@ static void go_on(struct ahead *ahead, struct unwind_keeper *keeper)
 		ahead->whole = false;
 }
 
-void ahead_step(struct ahead *ahead, struct unwind_keeper *keeper)
+void ahead_step(struct ahead *ahead, struct worker *worker)
 {
 	if (ahead->path && ahead->at_name < ahead->names_len)
-		see_name(ahead, keeper);
+		see_name(ahead, worker);
 	else if (ahead->path && !ahead->end)
-		read_names(ahead, keeper);
+		read_names(ahead, worker);
 	else
-		go_on(ahead, keeper);
+		go_on(ahead, worker);
 }
 
-bool ahead_is_outdated(struct ahead *ahead, struct unwind_keeper *keeper)
+bool ahead_is_outdated(struct ahead *ahead, struct worker *worker)
 {
-	const struct reader_page *page = keeper_page(keeper);
+	const struct reader_page *page = keeper_page(worker);
 	const struct file_id *id = &page->mappings[0].id;
 	const struct place *place;
-	int error;
+	enum outcome outcome;
 
 	for (place = ahead->places; place < ahead->places + ahead->nr_places; place++) {
-		error = keeper_ask_path(keeper, READER_TIME,
-					ahead->named[place->named], place->path);
-		if (error == -ETIMEDOUT)
+		outcome = keeper_ask_path(worker, READER_TIME, ahead->named[place->named],
+					  place->path);
+		if (outcome == OUTCOME_SLOW)
 			return false;
-		if (error || id->dev != place->id.dev || id->ino != place->id.ino ||
+		if (outcome || id->dev != place->id.dev || id->ino != place->id.ino ||
 		    id->mtime_sec != place->id.mtime_sec ||
 		    id->mtime_nsec != place->id.mtime_nsec)
 			return true;

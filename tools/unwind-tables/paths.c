@@ -5,9 +5,6 @@
  * opened before it is known to be a regular file or a directory, and nothing is
  * entered that is mounted there.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
@@ -17,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "reader-paths.h"
+#include "paths.h"
 
 /* So many entries are looked at for one question, which has to end in time. */
 #define MAX_ENTRIES	256
@@ -55,7 +52,7 @@ static int enter(int dir, const char *name, size_t len, const __u64 *mount)
 	return fd;
 }
 
-int reader_walk(int dir, const char *path, const __u64 *mount)
+int paths_walk(int dir, const char *path, const __u64 *mount)
 {
 	int fd = dir, next;
 	size_t len;
@@ -73,7 +70,7 @@ int reader_walk(int dir, const char *path, const __u64 *mount)
 	return fd;
 }
 
-int reader_open_path(const struct reader_page *page)
+int paths_open(const struct reader_page *page)
 {
 	int directory, fd;
 	struct statx st;
@@ -90,13 +87,13 @@ int reader_open_path(const struct reader_page *page)
 	fd = look_at(directory, "", &st);
 	mount = st.stx_mnt_id;
 	if (!fd)
-		fd = reader_walk(directory, page->path, &mount);
+		fd = paths_walk(directory, page->path, &mount);
 	if (fd != directory)
 		close(directory);
 	return fd;
 }
 
-int reader_check_program(int fd)
+int paths_check_program(int fd)
 {
 	Elf64_Ehdr header;
 	ssize_t len;
@@ -146,7 +143,7 @@ static void add_name(struct reader_page *page, char kind, const char *name)
 	page->names_len += 1 + len;
 }
 
-int reader_list_directory(struct reader_page *page, int directory)
+int paths_list(struct reader_page *page, int directory)
 {
 	const size_t largest = sizeof(((struct dirent *)0)->d_name) + 1;
 	struct dirent *entry;

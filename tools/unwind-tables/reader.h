@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-#ifndef __UNWIND_KEEPER_READER_H
-#define __UNWIND_KEEPER_READER_H
+#ifndef __UNWIND_TABLES_READER_H
+#define __UNWIND_TABLES_READER_H
 
 /*
- * The child process with which the keeper looks at other processes and their files.
- * The two share a page for questions and answers; one question is open at a time.
+ * The child process with which a share's processes and their files are looked at.
+ * It has a page in common with the keeper, for questions and answers; one question is open at a
+ * time.
  */
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <linux/types.h>
 #include <sys/types.h>
 
-#include "keeper-exclude.h"
-#include "keeper-share.h"
+#include "exclude.h"
+#include "process.h"
+#include "share.h"
 
 /*
- * A question that takes longer is given up, with the reader. Where a parser is at work, its time on
- * a CPU does not count, nor that for which it waits for one.
+ * A question that takes longer is given up, with the reader. A parser has more time, since the
+ * machine may be busy: nobody else waits for it.
  */
 #define READER_SECONDS		10
+#define READER_PARSER_SECONDS	600
+/* Where the reader has its socket */
+#define READER_SOCKET		3
 /* What is beyond is left out: a process has about 30, and wine some hundred. */
 #define READER_MAX_MAPPINGS	8192
-#define READER_MAX_AVOIDED	64
-#define READER_MAX_ABANDONED	32
 /* Bytes of a path, and of the names that one question finds */
 #define READER_MAX_PATH		4096
 #define READER_MAX_NAMES	16384
@@ -35,7 +39,7 @@
 struct file_id {
 	__u64 dev;
 	__u64 ino;
-	__u64 handle;	/* what ut_hash() makes of it; 0 if there is none */
+	__u64 handle;	/* what hash_bytes() makes of it; 0 if there is none */
 	__u64 size;
 	__s64 mtime_sec;
 	__s64 ctime_sec;
@@ -62,6 +66,36 @@ static inline bool same_id(const struct file_id *a, const struct file_id *b)
 	return a->dev == b->dev && a->ino == b->ino && same_content(a, b);
 }
 
+/* What comes of a question, or of an attempt to make a table and attach it */
+enum outcome {
+	OUTCOME_DONE,
+	OUTCOME_GONE,		/* the process, the mapping, or the name */
+	OUTCOME_MOVED,		/* It is another share's process by now. */
+	OUTCOME_EXCLUDED,	/* by the administrator */
+	OUTCOME_NO_DIRECTORY,
+	OUTCOME_NO_PROGRAM,	/* no regular file, or no program or library */
+	OUTCOME_CLOSED,		/* It may not be opened. */
+	OUTCOME_NOT_OPENED,	/* ... or cannot; see page->error */
+	OUTCOME_IN_USE,		/* by a lease, a user who gets in the way, or in mmap() */
+	OUTCOME_WRITTEN,	/* It is open for writing, or was changed just now. */
+	OUTCOME_CHANGED,	/* It is another file by now, or has other contents. */
+	OUTCOME_SLOW,		/* no answer in time */
+	OUTCOME_DIED,		/* The reader did, or has never been. */
+	/* Of a parser */
+	OUTCOME_NO_CFI,
+	OUTCOME_COSTLY,		/* more work than a file of its size may cause */
+	OUTCOME_NOT_PARSED,	/* see page->error */
+	OUTCOME_CRASHED,	/* or it says what makes no sense */
+	/* Of the keeper and of the kernel */
+	OUTCOME_SHARED,		/* The file has a table already. */
+	OUTCOME_FULL,		/* no room by our limit */
+	OUTCOME_KERNEL_FULL,	/* ... by the kernel's */
+	OUTCOME_DENIED,		/* We may not attach it. */
+	OUTCOME_BAD_TABLE,
+	OUTCOME_NOT_MADE,	/* see kernel->error */
+	OUTCOME_NOT_ATTACHED,
+};
+
 /* An executable mapping of a file */
 struct mapping {
 	__u64 start;
@@ -69,47 +103,24 @@ struct mapping {
 	/* As in /proc/PID/maps, which need not be what fstat() says */
 	__u64 dev;
 	__u64 ino;
-	/* If @error is 0 */
+	/* If that is OUTCOME_DONE */
 	struct file_id id;
-	int error;
-};
-
-/* Numbers of processes are used again. The identity is that of a pidfd; 0: it has ended. */
-struct process {
-	pid_t pid;
-	__u64 identity;
-};
-
-struct process process_of(pid_t pid);
-
-/* A file system that did not answer root's processes in time, or else a process */
-struct avoided {
-	__u64 dev;
-	struct process process;
+	enum outcome outcome;
 };
 
 enum reader_question {
 	READER_LIST,	/* Which mappings does the process have? */
 	READER_LOOK,	/* Which ones, and of which files are they? */
-	READER_HOLD,	/* Have the file of a mapping mapped, for the next two. */
+	READER_HOLD,	/* Have the file of a mapping mapped, for what follows. */
 	READER_MAKE,	/* Which table is right for it? */
-	READER_PRINT,	/* What would be the fingerprint of such a table? */
 	READER_CHECK,	/* Is it still what it was? It is closed then. */
 	READER_NAMES,	/* What is in a directory? */
 	READER_TIME,	/* When has it been changed? */
 };
 
-/* How far a question has come: says what failed, or what does not end */
-enum reader_step {
-	READER_FIND,
-	READER_OPEN,
-	READER_READ,
-	READER_ROOM,
-	READER_HAND_OVER,
-	READER_BIND,
-};
-
 struct reader_page {
+	/* Whose processes may be looked at */
+	char share[SHARE_NAME];
 	/* Question */
 	enum reader_question question;
 	/*
@@ -119,19 +130,17 @@ struct reader_page {
 	pid_t pid;
 	/* Of the mapping; 0 stands for all mappings. */
 	__u64 address;
-	unsigned int nr_avoided;
-	struct avoided avoided[READER_MAX_AVOIDED];
 	struct exclude exclude;
 	char directory[READER_MAX_PATH];
 	char path[READER_MAX_PATH];
 	/* For READER_NAMES: how far it has got, which the answer changes */
 	__u64 position;
 
-	/* Answer: 0 or a negative errno */
+	/* Answer, and for messages a number of errno */
+	enum outcome outcome;
 	int error;
 	/* Of @pid */
 	struct owner mapper;
-	enum reader_step step;
 	/* The file system shows the file to @mapper's user, and not to us. */
 	bool as_user;
 	/* What the reader has started for the question, and has not seen end; or 0 */
@@ -142,9 +151,6 @@ struct reader_page {
 	__u64 build_ns;
 	/* Of all that the question took */
 	__u64 cpu_ns;
-	/* The same with what it had to wait for, but not for a CPU, as the parser has too */
-	__u64 busy_ns;
-	__u64 delay_ns;
 	/* Of READER_NAMES: a letter for the kind of each, then the name; was it all? */
 	size_t names_len;
 	bool end;
@@ -165,34 +171,38 @@ struct reader {
 	int socket;
 	/*
 	 * What has come with answers, or -1: of READER_HOLD the file, not open for reading; of
-	 * READER_MAKE memory with the table and what ut_fingerprint() says, of READER_PRINT only
-	 * with that
+	 * READER_MAKE memory with the table and its fingerprint
 	 */
 	int file;
 	int table;
-	/* A pidfd, or -1: what was to end after a question without answer, and has not */
+	/* A pidfd, or -1: what was to end after a question without answer, and has not; its number */
 	int hung;
-	/* A question may take long without anything being wrong. */
-	void (*alive)(void *arg);
-	void *arg;
-	/* Those before it that have not ended */
-	pid_t abandoned[READER_MAX_ABANDONED];
+	pid_t hung_pid;
+	/* Of the page, as many as there can be */
+	unsigned int nr_mappings;
+	/* Others' state may change while there is an answer to be waited for. */
+	pthread_mutex_t *lock;
 };
 
-int reader_open(struct reader *reader);
+/* 0 or a negative errno. The lock is held, here and by whoever calls what follows. */
+int reader_open(struct reader *reader, const char *share, pthread_mutex_t *lock);
+/* The next question starts another one. */
+void reader_stop(struct reader *reader);
 void reader_close(struct reader *reader);
-
-/* Is the process a reader, or has it been one? It maps the files that it opens. */
-bool reader_is_own(const struct reader *reader, pid_t pid);
 
 /* It is with the kernel now. */
 void reader_drop_table(struct reader *reader);
 
 /*
- * Have the question in reader->page answered. The answer is there if this returns 0.
- * -ETIMEDOUT: it took too long; -ECONNRESET: the reader died. Its page then says how far it
- * got.
+ * Have the question in reader->page answered. If the outcome is that there was no answer, the
+ * page says how far the reader got.
  */
-int reader_ask(struct reader *reader);
+enum outcome reader_ask(struct reader *reader);
 
-#endif /* __UNWIND_KEEPER_READER_H */
+/*
+ * worker.c: answer questions in @page as long as @parent has the other end of @sock, in a process
+ * made for that.
+ */
+_Noreturn void worker_run(struct reader_page *page, int sock, pid_t parent);
+
+#endif /* __UNWIND_TABLES_READER_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-#ifndef __UNWIND_KEEPER_EXCLUDE_H
-#define __UNWIND_KEEPER_EXCLUDE_H
+#ifndef __UNWIND_TABLES_EXCLUDE_H
+#define __UNWIND_TABLES_EXCLUDE_H
 
 /*
  * What the administrator wants to have no tables, from a file of lines "path PATTERN",
@@ -26,6 +26,6 @@ struct exclude {
 int exclude_read(struct exclude *exclude, const char *path);
 
 /* Patterns are those of the shell, and stand for what is below, too. */
-bool is_excluded(const struct exclude *exclude, enum exclude_kind kind, const char *text);
+bool exclude_has(const struct exclude *exclude, enum exclude_kind kind, const char *text);
 
-#endif /* __UNWIND_KEEPER_EXCLUDE_H */
+#endif /* __UNWIND_TABLES_EXCLUDE_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-#ifndef __UNWIND_READER_PATHS_H
-#define __UNWIND_READER_PATHS_H
+#ifndef __UNWIND_TABLES_PATHS_H
+#define __UNWIND_TABLES_PATHS_H
 
-#include "keeper-reader.h"
+#include "reader.h"
 
 /*
  * The reader's questions about page->path below page->directory. Symbolic links are
@@ -15,15 +15,15 @@
  * this, but systemd does not allow it to services that may set no set-user-ID bits: a filter
  * of system calls does not see its flags.
  */
-int reader_walk(int dir, const char *path, const __u64 *mount);
+int paths_walk(int dir, const char *path, const __u64 *mount);
 
 /* A descriptor that is not open for reading yet, or a negative errno */
-int reader_open_path(const struct reader_page *page);
+int paths_open(const struct reader_page *page);
 
 /* -ENOEXEC: no executable or shared library of this machine */
-int reader_check_program(int fd);
+int paths_check_program(int fd);
 
 /* What there may be of interest in a directory, after page->position */
-int reader_list_directory(struct reader_page *page, int directory);
+int paths_list(struct reader_page *page, int directory);
 
-#endif /* __UNWIND_READER_PATHS_H */
+#endif /* __UNWIND_TABLES_PATHS_H */

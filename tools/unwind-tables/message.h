@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-#ifndef __UNWIND_PASS_FD_H
-#define __UNWIND_PASS_FD_H
+#ifndef __UNWIND_TABLES_MESSAGE_H
+#define __UNWIND_TABLES_MESSAGE_H
 
 /* Messages between processes that may have a file descriptor with them. */
 
@@ -17,4 +17,4 @@ bool message_send(int sock, const void *data, size_t len, int fd);
  */
 ssize_t message_receive(int sock, void *data, size_t len, int *fd);
 
-#endif /* __UNWIND_PASS_FD_H */
+#endif /* __UNWIND_TABLES_MESSAGE_H */

@@ -3,12 +3,11 @@
  * Messages with a file descriptor, as unix(7) has them: SCM_RIGHTS.
  */
 
-#define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "pass-fd.h"
+#include "message.h"
 
 /* Padding has room for a second descriptor, which message_receive() does not let the kernel see. */
 union control {

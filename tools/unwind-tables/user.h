@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-#ifndef __UNWIND_READER_USER_H
-#define __UNWIND_READER_USER_H
+#ifndef __UNWIND_TABLES_USER_H
+#define __UNWIND_TABLES_USER_H
 
 /*
  * Files that a file system shows to the user of a process and not to the reader. The user is
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include "keeper-share.h"
+#include "owner.h"
 
 /*
  * @proc stays open until the next call of user_forget(). @child is where the number of each child
@@ -34,4 +34,4 @@ int user_open(int fd);
 /* This process becomes the user, and keeps no capabilities; or it ends. Once. */
 void user_become(pid_t parent);
 
-#endif /* __UNWIND_READER_USER_H */
+#endif /* __UNWIND_TABLES_USER_H */

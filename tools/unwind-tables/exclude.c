@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What has no tables because the administrator says so: see keeper-exclude.h */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+/* What has no tables because the administrator says so: see exclude.h */
 #include <errno.h>
 #include <fnmatch.h>
 #include <pwd.h>
@@ -10,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keeper-exclude.h"
+#include "exclude.h"
 
 static int add(struct exclude *exclude, enum exclude_kind kind, const char *text)
 {
@@ -82,7 +79,7 @@ int exclude_read(struct exclude *exclude, const char *path)
 	return error == -EINVAL ? number : error;
 }
 
-bool is_excluded(const struct exclude *exclude, enum exclude_kind kind, const char *text)
+bool exclude_has(const struct exclude *exclude, enum exclude_kind kind, const char *text)
 {
 	const int flags = FNM_PATHNAME | FNM_LEADING_DIR;
 	const char *at = exclude->all;

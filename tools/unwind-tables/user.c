@@ -10,8 +10,8 @@
  *
  * A user may stop and kill what is his. So the child does nothing but one question: it has no
  * other descriptors than that takes, no capabilities, and nobody may trace it or read its memory,
- * where there is a copy of the reader's. If it is stopped, the alarm of the reader ends both, which
- * takes CAP_KILL, and the user pays for the time. If the file system has taken a request and does
+ * where there is a copy of the reader's. If it is stopped, the reader does not answer and is killed,
+ * and the child with it, which takes CAP_KILL. If the file system has taken a request and does
  * not answer, nobody can end the child: until that has ended, the user gets no more tables.
  *
  * Can a user have a false table made so, for what others run? A file system of his may say of a
@@ -22,34 +22,27 @@
  * who would have to pay; so he is the owner of each file that had to be asked for in his name.
  * Other file systems, as NFS, do not depend on who reads.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <linux/nsfs.h>
 
-#include "keeper-reader.h"
-#include "pass-fd.h"
-#include "reader-user.h"
-#include "unwind-keeper.h"
+#include "reader.h"
+#include "message.h"
+#include "user.h"
+#include "process.h"
 
 /* What the child has open, and no more */
 #define FILE_FD		0
 #define SOCKET_FD	1
 #define USERNS_FD	2
-/* More user namespaces are not nested. */
-#define MAX_NESTED	33
 
 static struct {
 	int proc;
@@ -99,40 +92,14 @@ bool user_was_needed(void)
 /* ------------------------------------------------------------------------ */
 /* User namespaces							      */
 
-static bool is_same(int a, int b)
-{
-	struct stat st_a, st_b;
-
-	return !fstat(a, &st_a) && !fstat(b, &st_b) &&
-	       st_a.st_dev == st_b.st_dev && st_a.st_ino == st_b.st_ino;
-}
-
-/* Whoever owns what is right below ours may enter that, and all that are in it. */
-static bool find_owner(int userns, int own, __u32 *owner)
-{
-	int i, parent, at = dup(userns);
-	bool found = false;
-
-	for (i = 0; i < MAX_NESTED && at >= 0 && !found; i++) {
-		parent = ioctl(at, NS_GET_PARENT);
-		found = parent >= 0 && is_same(parent, own) &&
-			!ioctl(at, NS_GET_OWNER_UID, owner);
-		close(at);
-		at = parent;
-	}
-	if (at >= 0)
-		close(at);
-	return found;
-}
-
 static void find_userns(void)
 {
 	int own = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+	__u64 outermost;
 
 	user.looked = true;
 	user.userns = openat(user.proc, "ns/user", O_RDONLY | O_CLOEXEC);
-	if (user.userns >= 0 && (own < 0 || is_same(user.userns, own) ||
-				 !find_owner(user.userns, own, &user.owner))) {
+	if (user.userns >= 0 && !owner_of_namespace(user.userns, own, &user.owner, &outermost)) {
 		close(user.userns);
 		user.userns = -1;
 	}
@@ -145,7 +112,7 @@ static void find_userns(void)
 
 static void drop_capabilities(void)
 {
-	if (unwind_keeper_limit_capabilities(0, 0))
+	if (process_limit_capabilities(0, 0))
 		_exit(1);
 }
 
@@ -197,7 +164,6 @@ static void be_user(int file, int sock, bool to_read, pid_t parent)
 	const int have[] = { fcntl(file, F_DUPFD, 10), fcntl(sock, F_DUPFD, 10),
 			     user.userns < 0 ? -1 : fcntl(user.userns, F_DUPFD, 10) };
 
-	alarm(READER_SECONDS);
 	for (i = FILE_FD; i <= USERNS_FD; i++)
 		if (have[i] < 0)
 			close(i);

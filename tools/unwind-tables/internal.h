@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __UNWIND_TABLES_INTERNAL_H
+#define __UNWIND_TABLES_INTERNAL_H
+
+/*
+ * The parts of the keeper:
+ *
+ *	keeper.c	whose process it is; what is to be looked at, and what was left out
+ *	jobs.c		a thread for each share that has something to do
+ *	ask.c		asks the reader of a share, and has whoever pays for that pay
+ *	tables.c	has the table of a file made and attached, and sees what came of it
+ *	room.c		who gives way if there is not enough for all
+ *	sweep.c		looks at what is still mapped
+ *	walk.c		what is done ahead with the files that ahead.c comes past
+ *
+ * The others know nothing of it: files.c, share.c, kernel.c, reader.c; ahead.c only what is in
+ * ahead.h.
+ *
+ * One lock is for all that is in here, and all that is reached from here. It is held at any time,
+ * but not while an answer, a job, or another share's file is waited for: whoever comes back from
+ * asking must not believe that there still is what he has seen before. What waits for users is
+ * the thread of their share, and nobody else.
+ */
+
+#include <dirent.h>
+#include <pthread.h>
+
+#include "ahead.h"
+#include "exclude.h"
+#include "files.h"
+#include "kernel.h"
+#include "keeper.h"
+#include "reader.h"
+#include "share.h"
+
+#define __printf(format, first) __attribute__((__format__(printf, format, first)))
+
+struct job {
+	struct job *next;
+	enum job_kind kind;
+	pid_t pid;
+	__u64 address;
+	/* Of an event: stands for its file */
+	__u64 key;
+	/* Of JOB_RETRY */
+	struct mapping file;
+	/* Of JOB_PATH */
+	char *path;
+};
+
+/* Does what there is to do for a share: a thread, with a reader. It ends when that is all. */
+struct worker {
+	struct worker *next;
+	struct keeper *keeper;
+	struct share *share;
+	struct reader reader;
+	/* What is mapped now, and what has time until that is done */
+	struct job *first[2];
+	struct job **last[2];
+	unsigned int nr_jobs[JOB_KINDS];
+	pthread_cond_t more;
+	/* When it has got on for the last time, with a question or a job */
+	__s64 progress;
+	/* It has its turn; who has come after it, and waits for one, too */
+	bool at_work;
+	struct worker *behind;
+	/* The process of the last question about one; it is another share's */
+	struct process asked;
+	bool moved;
+	/* Who pays for the next question, if it is not this share */
+	struct share *payer;
+	/* Questions that were not answered in time */
+	unsigned int hangs;
+	/* What is being seen to need not be mapped. */
+	bool on_walk;
+	/* The file whose table is being made, and since when; 0: none is */
+	struct file_id making;
+	__s64 making_since;
+	/* Since when a parser is at work, or 0; of memory, that it may take */
+	__s64 parsing_since;
+	__u64 parser_bytes;
+};
+
+/* A look at what is still mapped */
+struct sweep {
+	bool runs;
+	/* Processes that have not been given to their shares, for the first or second time */
+	DIR *proc;
+	bool again;
+	/* Somebody needs room. */
+	bool wanted;
+	/* When one has ended */
+	time_t last;
+};
+
+/* What did not answer in time is left alone for so long. */
+#define KEEPER_SLOW_SECONDS	300
+/* Processes whose shares are known, files that were looked at a moment ago */
+#define KEEPER_NR_MAPPERS	4096
+#define KEEPER_NR_RECENT	1024
+/* What could not be ended, and nobody waits for: of root's share only */
+#define KEEPER_MAX_LEFT		8
+
+struct keeper {
+	struct keeper_opts opts;
+	pthread_mutex_t lock;
+	/* A parser, or the making of a table, has ended. */
+	pthread_cond_t changed;
+	/* Can be read when there is news for the main thread */
+	int news;
+	struct worker *workers;
+	/* Those that wait for their turn, in that order */
+	struct worker *line;
+	struct kernel kernel;
+	struct files files;
+	struct exclude exclude;
+	unsigned int nr_excludes;
+	/* Root's own */
+	struct share *root;
+	struct {
+		pid_t pid;
+		int pidfd;
+		/* What it was to look at, which is left alone until it has ended */
+		struct process asked;
+	} left[KEEPER_MAX_LEFT];
+	/* By the last bits of their numbers; until when one that hangs is left alone */
+	struct {
+		struct process process;
+		struct share *share;
+		time_t slow_until;
+	} mappers[KEEPER_NR_MAPPERS];
+	/* A shell script starts the same programs again and again. */
+	struct {
+		__u64 key;
+		__s64 when;
+	} recent[KEEPER_NR_RECENT];
+	/* Of a look at all processes: those not given to their shares yet; all shares' */
+	DIR *scan;
+	bool scan_all;
+	/* ... is needed for those shares that missed something. */
+	bool scan_wanted;
+	struct sweep sweep;
+	/* Something may have changed that others can read. */
+	bool changes;
+	/* Room was made: files without a table may have one now. */
+	bool made_room;
+	/* There is a table for the vDSO, or nothing to do about it; it is ours; the next try */
+	bool vdso_done;
+	bool has_vdso;
+	time_t vdso_retry;
+	/* Walks ahead; NULL if there are none. It is root's worker's. */
+	struct ahead *ahead;
+	bool walked;
+	__u64 walk_cpu_ns;
+	unsigned int walk;
+	__u64 kernel_max;
+	/* There was no room on this walk, or on the one before it. */
+	bool ahead_full;
+	bool ahead_was_full;
+};
+
+/* keeper.c */
+/* On account of a share, which may cause only so many lines; NULL: it is about us */
+void __printf(3, 4) keeper_complain(struct keeper *keeper, struct share *share, const char *format,
+				    ...);
+/* Once, for all: it is about the user, and not about a file. */
+void keeper_complain_denied(struct keeper *keeper);
+void keeper_see_to_vdso(struct keeper *keeper);
+/* Wake the main thread. */
+void keeper_tell(struct keeper *keeper);
+/*
+ * Whoever is not known yet would have time for each process that he starts. To read whose a process
+ * is blocks nobody. NULL if it has ended.
+ */
+struct share *keeper_share_of(struct keeper *keeper, pid_t pid);
+void keeper_set_share(struct keeper *keeper, const struct process *process, struct share *share);
+/* One that hangs is left alone for a while. */
+void keeper_leave_alone(struct keeper *keeper, const struct process *process);
+bool keeper_leaves_alone(const struct keeper *keeper, const struct process *process);
+/* Shares may go. */
+void keeper_forget_mappers(struct keeper *keeper);
+/* Of shares there are too many. */
+void keeper_forget_old_shares(struct keeper *keeper);
+/* Give some more processes to their shares. Returns whether that was not all; then it closes @proc. */
+bool keeper_give_processes(struct keeper *keeper, DIR **proc, enum job_kind kind);
+/* What the reader was just asked about: all that a process has mapped, or at an address */
+bool keeper_see_process(struct worker *worker, pid_t pid, __u64 address);
+void keeper_see_named(struct worker *worker, const char *path);
+
+/* jobs.c */
+/* Returns whether somebody will do it. */
+bool keeper_give(struct keeper *keeper, struct share *share, const struct job *job);
+/* What is still to be listed is not, nor is what its shares have mapped. */
+void keeper_give_up_lists(struct keeper *keeper);
+/*
+ * A parser takes memory, and most take a CPU, so there are only so many at a time. But whoever has
+ * used next to none of that does not wait for those who have, nor for one that gets nowhere.
+ */
+void keeper_begin_parser(struct worker *worker);
+void keeper_end_parser(struct worker *worker);
+/* The same file is made for one share at a time, unless that takes long. */
+void keeper_await_maker(struct worker *worker, const struct file_id *id);
+/* What the reader has left does not end. */
+void keeper_await_end(struct worker *worker);
+/* May something be asked about a process, or if there is none, about a path? */
+bool keeper_may_ask(const struct keeper *keeper, const struct process *process);
+/* Is it a reader, or has it been one? */
+bool keeper_is_own(const struct keeper *keeper, pid_t pid);
+
+/* ask.c */
+/* The file that the reader was at, or if it does not know its name: whose it is */
+const char *keeper_file_name(const struct worker *worker, char *text, size_t size);
+/* About a process, or if @pid is 0 about the path in the page */
+enum outcome keeper_ask(struct worker *worker, enum reader_question question, pid_t pid,
+			__u64 address);
+/* About the file that was asked about last */
+enum outcome keeper_ask_more(struct worker *worker, enum reader_question question);
+
+/* tables.c */
+/* A mapping that the reader has just listed. Returns whether that is settled. */
+bool keeper_see_to(struct worker *worker, pid_t pid, const struct mapping *mapping);
+/*
+ * A table for a file that has none. What the reader finds at the address counts,
+ * which may be another file than it was before.
+ */
+bool keeper_new_table(struct worker *worker, struct share *share, pid_t pid, __u64 address,
+		      const struct file_id *id);
+/*
+ * The kernel may have forgotten the file while nobody had it mapped; then the table
+ * is there, but nothing leads to it.
+ */
+void keeper_attach_to_seen(struct worker *worker, struct file *file);
+/*
+ * Attach a table again. OUTCOME_CHANGED: it is of another file, or of other content; OUTCOME_GONE:
+ * the file has been forgotten, or is not there.
+ */
+enum outcome keeper_attach_again(struct worker *worker, pid_t pid, __u64 address,
+				 const struct held *held);
+bool keeper_excludes_user(const struct keeper *keeper, const struct file_id *id);
+/* Once, as long as it does not change from one walk to the next */
+void keeper_complain_ahead(struct keeper *keeper, const char *name, const char *why);
+
+/* room.c */
+/* For a table */
+__u64 keeper_room(const struct worker *worker);
+/*
+ * There is none for so many bytes. Returns whether there is more now; if not, there may be after a
+ * sweep.
+ */
+bool keeper_make_room(struct worker *worker, struct share *share, __u64 bytes);
+/* There is no place for one more file. Returns whether there is now. */
+bool keeper_make_place(struct worker *worker, struct share *share);
+/* Drop the table of a file for which there is no need or no room. */
+void keeper_drop(struct keeper *keeper, struct file *file);
+
+/* sweep.c */
+void keeper_list(struct worker *worker, pid_t pid);
+/* @dropped: others had to give way, or did */
+void keeper_try_again(struct worker *worker, const struct mapping *due, bool dropped);
+
+/* walk.c */
+/* From the beginning, or if anything has changed. */
+void keeper_walk(struct worker *worker, bool anew);
+/* Do a little. Returns whether there was something to do. */
+bool keeper_walk_on(struct worker *worker);
+
+#endif /* __UNWIND_TABLES_INTERNAL_H */

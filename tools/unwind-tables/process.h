@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __UNWIND_TABLES_PROCESS_H
+#define __UNWIND_TABLES_PROCESS_H
+
+/* Processes: which one it is, what it has used, and what this one may do */
+
+#include <linux/types.h>
+#include <stdbool.h>
+#include <sys/types.h>
+#include <time.h>
+
+#define NSEC_PER_SEC	1000000000ll
+
+static inline __s64 clock_ns(clockid_t clock)
+{
+	struct timespec now = { };
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+static inline __s64 now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+static inline time_t now_seconds(void)
+{
+	return now_ns() / NSEC_PER_SEC;
+}
+
+/* Numbers of processes are used again. The identity is that of a pidfd; 0: it has ended. */
+struct process {
+	pid_t pid;
+	__u64 identity;
+};
+
+struct process process_of(pid_t pid);
+bool process_is_alive(const struct process *process);
+
+static inline bool process_is(const struct process *a, const struct process *b)
+{
+	return a->pid == b->pid && a->identity == b->identity;
+}
+
+/* What the process has used of a CPU, with its children that have ended */
+__u64 process_cpu_ns(void);
+struct rusage;
+__u64 process_rusage_ns(const struct rusage *usage);
+
+/*
+ * Of memory, beside what it has got from whoever has made it: this process, and what it makes may
+ * have as much as @most
+ */
+void process_limit_memory(__u64 more, __u64 most);
+
+/*
+ * Give up all capabilities of this process but these, for good. 0 or a negative errno
+ */
+int process_limit_capabilities(__u64 permitted, __u64 effective);
+
+#endif /* __UNWIND_TABLES_PROCESS_H */

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __UNWIND_TABLES_SHARE_H
+#define __UNWIND_TABLES_SHARE_H
+
+/*
+ * Who pays for a file: what the keeper remembers of it, room for its table, and the time
+ * that its worker and the keeper take for it.
+ *
+ * A file belongs to the share of its owner, if he or root has it mapped, or it is in a
+ * directory of --ahead. Other files belong to the share of the process that maps them: a file
+ * system may name any owner. So do files of root, and of user IDs that nobody has. The share of a
+ * process is the first two parts of its cgroup, as user.slice/user-1000.slice or
+ * system.slice/cron.service, below which others may make more. A process that is in the root
+ * cgroup, in init.scope or in user-0.slice stands for root if it is root's, and else for its user:
+ * who has a subordinate user ID by /etc/subuid, wherever it is used; or who has made the outermost
+ * user namespace that it is in. If that is root, the namespace has a share.
+ *
+ * Where there is not enough for all, who has most gives way to who has less. Nobody takes
+ * anything from root's own share.
+ */
+
+#include <stdbool.h>
+#include <time.h>
+#include <linux/types.h>
+
+#include "owner.h"
+
+/* If there are more, those go that have not been used for longest. */
+#define SHARES_MAX	1024
+
+/* Time for a share that is not root's: at once, and of all time */
+#define SHARE_TIME_NS	10000000000ll
+#define SHARE_TIME_PART	50
+/* Who has not used more than this need not wait for others. */
+#define SHARE_IDLE_NS	200000000ll
+
+/* Lines of the log that a share may cause at once, and when there is one more */
+#define SHARE_LINES		10
+#define SHARE_LINE_SECONDS	3600
+/* When it is said that some were left out; while more are, that takes as long as a line */
+#define SHARE_SAY_SECONDS	60
+
+/* Bytes of a name */
+#define SHARE_NAME	160
+
+enum share_lack {
+	SHARE_FILES	= 1,
+	SHARE_ROOM	= 2,
+};
+
+struct share {
+	struct share *next;
+	char name[SHARE_NAME];
+	bool root;
+	unsigned int nr_files;
+	__u64 bytes;
+	/* What it has been refused since it last got some; enum share_lack */
+	unsigned int lacks;
+	__s64 used_at;
+	/* Nanoseconds that are left, as of @when; not for root's own */
+	__s64 time;
+	__s64 when;
+	/* Its worker waits for what looks at its files, and cannot be ended. */
+	bool hung;
+	/* What works for it, or NULL; how many need it to stay, that one included */
+	struct worker *worker;
+	unsigned int users;
+	/* Its processes are to be looked at again: not all events had a place; for this look */
+	bool again;
+	bool looked_at;
+	/* It is to have more room, if a sweep finds some; not all of its processes were listed. */
+	bool needy;
+	bool unlisted;
+	/* Lines that it has caused, as of @line_at; what was left out, and when that is said */
+	unsigned int lines;
+	unsigned int left_out;
+	time_t line_at;
+	time_t say_at;
+	time_t said_at;
+};
+
+struct shares {
+	struct share *first;
+	unsigned int nr;
+	/* Memory that others find among our descriptors, if they may look at those; or -1 */
+	int published;
+};
+
+/* What the memory is called */
+#define SHARES_PUBLISHED	"unwind-tables-shares"
+
+void shares_open(struct shares *shares);
+
+/* NULL: no memory */
+struct share *share_of_process(struct shares *shares, const struct owner *owner);
+struct share *share_of_owner(struct shares *shares, __u32 uid);
+struct share *share_of_root(struct shares *shares);
+
+/* Whoever has the most, and more than this one would have; NULL: nobody */
+struct share *share_with_more_files(struct shares *shares, const struct share *than);
+struct share *share_with_more_room(struct shares *shares, const struct share *than,
+				   __u64 bytes);
+
+/* Of a process that is such; that of a share has the same. */
+void share_name(const struct owner *owner, char *name);
+
+/* None while something hangs: what comes next would, too, and there is no end to it. */
+bool share_has_time(struct share *share);
+/* Has it used next to nothing of late? */
+bool share_is_idle(const struct share *share);
+void share_take_time(struct share *share, __u64 ns);
+/* Seconds until there is some again */
+unsigned int share_wait(struct share *share);
+
+/* May something be said of what it has or lacks? Else that is counted. */
+bool share_may_complain(struct share *share);
+/* How many lines were left out, once that is to be said; else 0 */
+unsigned int share_left_out(struct share *share);
+
+/* One that has to go, with its files, and that nobody uses; or NULL */
+struct share *shares_oldest(const struct shares *shares);
+/* It has no files any more. */
+void shares_remove(struct shares *shares, struct share *share);
+/* Forget those that have nothing and lack nothing. */
+void shares_tidy(struct shares *shares);
+void shares_free(struct shares *shares);
+/*
+ * Write who has how much, for "stat": a line for each share, with its name, files, KB of their
+ * tables, and "exhausted:" with "files", "room" or "time" if it gets no more of it for now. 0 or a
+ * negative errno
+ */
+int shares_publish(struct shares *shares);
+
+#endif /* __UNWIND_TABLES_SHARE_H */
