@@ -40,7 +40,7 @@ cp -r "$harness" "$repo/harness"
 git init -q "$repo"
 echo 6.12.900 > "$repo/patches/base"
 : > "$repo/patches/series"
-export UNWIND_BASE=6.12.900
+export UNWIND_BASE=6.12.900-1
 
 pass tree-of-an-empty-series "$repo/harness/tree"
 
@@ -149,7 +149,7 @@ refuse mode-of-a-new-file-that-changes-fails 'mode of kernel/three changes' "$re
 restore
 
 # Moving the base: an offset is reported, fuzz is refused
-export UNWIND_BASE=6.12.901
+export UNWIND_BASE=6.12.901-1
 refuse offsets-at-another-base-ok '1 hunks at an offset' \
 	bash -c "'$repo/harness/tree'; exit 1"
 restore
@@ -162,7 +162,7 @@ pass resolved-step-goes-on "$repo/harness/tree" -c
 pass refresh-after-a-base-move "$repo/harness/refresh"
 rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"
 pass tree-after-a-base-move "$repo/harness/tree"
-export UNWIND_BASE=6.12.900
+export UNWIND_BASE=6.12.900-1
 restore
 sed -i 's/^ 17$/ seventeen/' "$repo/patches/0001-"*
 rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"
@@ -228,7 +228,7 @@ for file in series files cover.md; do
 	echo "# $file" > "$repo/patches/mainline/$file"
 done
 echo 7.3.900 > "$repo/patches/mainline/base"
-other=(env BASE=7.3 UNWIND_BASE=7.3.900 UNWIND_TREE="$tmp/other")
+other=(env BASE=7.3 UNWIND_BASE=7.3.900-1 UNWIND_TREE="$tmp/other")
 other_git() { git -C "$tmp/other" -c user.name='A Ünther' -c user.email=a@example.org "$@"; }
 before=$(snapshot)
 pass other-tree-of-an-empty-series "${other[@]}" "$repo/harness/tree"
