@@ -3,13 +3,15 @@
 #include <stdlib.h>
 
 #include "files.h"
+#include "hash.h"
 #include "kernel.h"
 
 static unsigned int bucket(__u64 dev, __u64 ino)
 {
-	__u64 hash = (dev + ino * 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
+	const __u64 number[2] = { dev, ino };
 
-	return (hash >> 32) % FILES_NR_BUCKETS;
+	/* A file system may give its files any numbers. */
+	return hash_bytes(number, sizeof(number)) % FILES_NR_BUCKETS;
 }
 
 struct file *files_next(const struct files *files, const struct file *file)

@@ -87,6 +87,8 @@ struct sweep {
 	/* Processes that have not been given to their shares, for the first or second time */
 	DIR *proc;
 	bool again;
+	/* Since when all have been given, for this time */
+	__s64 given;
 	/* Somebody needs room. */
 	bool wanted;
 	/* When one has ended */

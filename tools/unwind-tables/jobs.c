@@ -516,6 +516,9 @@ bool keeper_is_own(const struct keeper *keeper, pid_t pid)
 	const struct worker *worker;
 	int i;
 
+	/* Nobody's parent, as that of PID 1, is no reader that there is none of. */
+	if (pid <= 0)
+		return false;
 	for (i = 0; i < KEEPER_MAX_LEFT; i++)
 		if (pid == keeper->left[i].pid)
 			return true;

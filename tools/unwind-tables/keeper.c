@@ -236,6 +236,10 @@ static void give_process(struct keeper *keeper, const struct job *job, bool in_a
 	share = does_not_count(keeper, job->pid) ? NULL : keeper_share_of(keeper, job->pid);
 	if (!share || !(in_any_case || share->looked_at))
 		return;
+	if (job->kind == JOB_LOOK && share->looks) {
+		share->again = true;
+		return;
+	}
 	if (share_has_time(share) || share->hung) {
 		keeper_give(keeper, share, job);
 		share_take_time(share, clock_ns(CLOCK_THREAD_CPUTIME_ID) - before);
@@ -302,6 +306,7 @@ void keeper_scan(struct keeper *keeper, bool all)
 	for (share = keeper->files.shares.first; share; share = share->next) {
 		share->looked_at = share->again;
 		share->again = false;
+		share->looks = share->worker && share->worker->nr_jobs[JOB_LOOK];
 	}
 }
 

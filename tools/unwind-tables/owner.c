@@ -134,7 +134,11 @@ static void find_user(int proc, struct owner *owner)
 	own = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
 	userns = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
 	if (userns >= 0 && owner_of_namespace(userns, own, &maker, &owner->userns)) {
-		owner->user = owner_of_uid(maker) ?: OWNER_UNKNOWN;
+		owner->user = owner_of_uid(maker);
+		if (!owner->user)
+			owner->user = OWNER_UNKNOWN;
+		else if (owner->user == OWNER_UNKNOWN)
+			owner->user = maker;	/* Or each namespace would be a share. */
 	} else {
 		owner->user = owner->uid;
 		owner->userns = 0;

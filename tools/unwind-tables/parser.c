@@ -100,6 +100,8 @@ static void confine(const struct parse *parse, pid_t reader)
 	/* Each change of credentials takes these away. */
 	prctl(PR_SET_DUMPABLE, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != reader)
+		_exit(EPERM);
 	filter_calls();
 }
 
@@ -142,8 +144,10 @@ static enum outcome outcome_of(int status)
 {
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
 		return OUTCOME_SLOW;
+	/* Who else is nobody may kill it, and so may the kernel where there is no memory. */
 	if (!WIFEXITED(status))
-		return user_was_needed() ? OUTCOME_IN_USE : OUTCOME_CRASHED;
+		return user_was_needed() || WTERMSIG(status) == SIGKILL ||
+		       WTERMSIG(status) == SIGTERM ? OUTCOME_IN_USE : OUTCOME_CRASHED;
 	switch (WEXITSTATUS(status)) {
 	case 0:
 		return OUTCOME_DONE;

@@ -61,9 +61,30 @@ static void drop(int *fd)
 	*fd = -1;
 }
 
+/*
+ * It may be the last that a user's file system is used by, and end that: write what is to be
+ * written, and wait for it.
+ */
+static void drop_unlocked(struct reader *reader, int *fd)
+{
+	int old = *fd;
+
+	*fd = -1;
+	if (old < 0)
+		return;
+	pthread_mutex_unlock(reader->lock);
+	close(old);
+	pthread_mutex_lock(reader->lock);
+}
+
+void reader_drop_file(struct reader *reader)
+{
+	drop_unlocked(reader, &reader->file);
+}
+
 static void drop_passed(struct reader *reader)
 {
-	drop(&reader->file);
+	reader_drop_file(reader);
 	drop(&reader->table);
 }
 
@@ -96,7 +117,8 @@ static enum outcome stop(struct reader *reader, bool late)
 
 	if (late)
 		kill(pid, SIGKILL);
-	drop(&reader->socket);
+	/* A descriptor may be on its way there. */
+	drop_unlocked(reader, &reader->socket);
 	drop_passed(reader);
 	if (!wait_for(reader, reader->pidfd, END_MS)) {
 		kill(pid, SIGKILL);

@@ -190,6 +190,9 @@ int reader_open(struct reader *reader, const char *share, pthread_mutex_t *lock)
 void reader_stop(struct reader *reader);
 void reader_close(struct reader *reader);
 
+/* While the reader still has it open, so that it is the reader's to close. */
+void reader_drop_file(struct reader *reader);
+
 /* It is with the kernel now. */
 void reader_drop_table(struct reader *reader);
 

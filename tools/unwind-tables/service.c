@@ -46,6 +46,8 @@
 #define SHARES_NS	1000000000ull
 /* So often it is asked whether others still get on whom something waits for. */
 #define AWAIT_NS	500000000ull
+/* So long after all processes were given to their shares nobody can put off the start. */
+#define START_NS	60000000000ull
 /* Descriptors that are no events */
 #define NR_OTHERS	5
 /* The names of descriptors that a service manager keeps for us */
@@ -100,6 +102,7 @@ struct service {
 	unsigned int nr_scans;
 	/* The first look has not come to its end; nor has the first walk. */
 	bool starts;
+	__u64 start_until;
 	bool walks;
 	bool end;
 	/* ... because of a mistake, of which the service manager has to know */
@@ -703,7 +706,10 @@ static void look_at_keeper(struct service *service)
 		sweep(service);
 	if (keeper_has_walked(keeper))
 		on_walk(service);
-	if (service->starts && !service->scanning && !keeper_awaits(keeper, JOB_LOOK))
+	if (service->scanning)
+		service->start_until = now + START_NS;
+	if (service->starts && !service->scanning &&
+	    (!keeper_awaits(keeper, JOB_LOOK) || now >= service->start_until))
 		on_start(service);
 	service->next_say = keeper_say_left_out(keeper) * NSEC_PER_SEC;
 }

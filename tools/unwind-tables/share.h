@@ -6,14 +6,15 @@
  * Who pays for a file: what the keeper remembers of it, room for its table, and the time
  * that its worker and the keeper take for it.
  *
- * A file belongs to the share of its owner, if he or root has it mapped, or it is in a
- * directory of --ahead. Other files belong to the share of the process that maps them: a file
- * system may name any owner. So do files of root, and of user IDs that nobody has. The share of a
- * process is the first two parts of its cgroup, as user.slice/user-1000.slice or
- * system.slice/cron.service, below which others may make more. A process that is in the root
- * cgroup, in init.scope or in user-0.slice stands for root if it is root's, and else for its user:
- * who has a subordinate user ID by /etc/subuid, wherever it is used; or who has made the outermost
- * user namespace that it is in. If that is root, the namespace has a share.
+ * A file belongs to the share of its owner, if root has it mapped, or it is in a directory of
+ * --ahead. Other files belong to the share of the process that maps them: a file system may
+ * name any owner, and a container have processes of any user. So do files of root, and of user
+ * IDs that nobody has. The share of a process is the first two parts of its cgroup, as
+ * user.slice/user-1000.slice or system.slice/cron.service, below which others may make more. A
+ * process that is in the root cgroup, in init.scope or in user-0.slice stands for root if it is
+ * root's, and else for its user: who has a subordinate user ID by /etc/subuid, wherever it is
+ * used; or who has made the outermost user namespace that it is in. If that is root, the
+ * namespace has a share.
  *
  * Where there is not enough for all, who has most gives way to who has less. Nobody takes
  * anything from root's own share.
@@ -68,6 +69,8 @@ struct share {
 	/* Its processes are to be looked at again: not all events had a place; for this look */
 	bool again;
 	bool looked_at;
+	/* ... which it has not got through yet: the next look leaves it out. */
+	bool looks;
 	/* It is to have more room, if a sweep finds some; not all of its processes were listed. */
 	bool needy;
 	bool unlisted;

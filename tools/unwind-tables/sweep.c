@@ -9,6 +9,8 @@
 
 /* A sweep to make room comes at least this long after the last sweep. */
 #define SWEEP_SECONDS	10
+/* All lists together are not waited for any longer. */
+#define LISTS_NS	(20 * NSEC_PER_SEC)
 
 /* Those that the reader has just listed */
 static void mark_mapped(struct worker *worker, pid_t pid)
@@ -202,9 +204,11 @@ bool keeper_sweep(struct keeper *keeper)
 	}
 	if (sweep->proc) {
 		keeper_give_processes(keeper, &sweep->proc, JOB_LIST);
+		sweep->given = now_ns();
 		return true;
 	}
-	if (keeper_awaits(keeper, JOB_LIST))
+	/* Nobody may put off the end with answers that come just in time. */
+	if (keeper_awaits(keeper, JOB_LIST) && now_ns() - sweep->given < LISTS_NS)
 		return true;
 	keeper_give_up_lists(keeper);
 	/*

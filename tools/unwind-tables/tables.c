@@ -90,7 +90,10 @@ static enum outcome attach(struct worker *worker, __u32 table)
 /* Have the file closed. Is it as it was before it was read? */
 static enum outcome finish(struct worker *worker, enum outcome outcome)
 {
-	enum outcome now = keeper_ask_more(worker, READER_CHECK);
+	enum outcome now;
+
+	reader_drop_file(&worker->reader);
+	now = keeper_ask_more(worker, READER_CHECK);
 
 	return outcome ?: now;
 }
@@ -356,8 +359,11 @@ static struct share *payer_of(struct worker *worker, const struct file_id *id)
 {
 	const struct reader_page *page = worker->reader.page;
 
-	/* A file system may name any owner. Nothing of root's is to be paid for by root. */
-	if (page->pid && id->uid != page->mapper.uid && !worker->share->root)
+	/*
+	 * A file system may name any owner, and a container have processes of any user. Nothing of
+	 * root's is to be paid for by root.
+	 */
+	if (page->pid && !worker->share->root)
 		return worker->share;
 	return share_of_owner(&worker->keeper->files.shares, id->uid) ?: worker->share;
 }
