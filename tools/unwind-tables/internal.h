@@ -16,10 +16,11 @@
  * The others know nothing of it: files.c, share.c, kernel.c, reader.c; ahead.c only what is in
  * ahead.h.
  *
- * One lock is for all that is in here, and all that is reached from here. It is held at any time,
- * but not while an answer, a job, or another share's file is waited for: whoever comes back from
- * asking must not believe that there still is what he has seen before. What waits for users is
- * the thread of their share, and nobody else.
+ * One lock protects all that is in here, and all that is called from here. A thread holds it
+ * while it runs, and releases it to wait only: for an answer, a job, its turn, a place for a
+ * parser, another share's work on the same file, the end of a process, events, or the close of a
+ * user's file. After a call that may wait, files and shares have to be looked up again. What
+ * belongs to a share makes only the thread of that share wait.
  */
 
 #include <dirent.h>
@@ -54,7 +55,7 @@ struct worker {
 	struct keeper *keeper;
 	struct share *share;
 	struct reader reader;
-	/* What is mapped now, and what has time until that is done */
+	/* The two queues: [0] for JOB_EVENT, JOB_LOOK and JOB_PATH, [1] for what waits for those */
 	struct job *first[2];
 	struct job **last[2];
 	unsigned int nr_jobs[JOB_KINDS];
@@ -71,7 +72,7 @@ struct worker {
 	struct share *payer;
 	/* Questions that were not answered in time */
 	unsigned int hangs;
-	/* What is being seen to need not be mapped. */
+	/* A walk ahead has found the present file, and its table may take a part of the room only. */
 	bool on_walk;
 	/* The file whose table is being made, and since when; 0: none is */
 	struct file_id making;
@@ -84,10 +85,11 @@ struct worker {
 /* A look at what is still mapped */
 struct sweep {
 	bool runs;
-	/* Processes that have not been given to their shares, for the first or second time */
+	/* /proc, while not all processes have been given to their shares; else NULL */
 	DIR *proc;
+	/* This is the second pass over /proc. */
 	bool again;
-	/* Since when all have been given, for this time */
+	/* When the last process of this pass was given to its share */
 	__s64 given;
 	/* Somebody needs room. */
 	bool wanted;
@@ -136,10 +138,10 @@ struct keeper {
 		__u64 key;
 		__s64 when;
 	} recent[KEEPER_NR_RECENT];
-	/* Of a look at all processes: those not given to their shares yet; all shares' */
+	/* /proc, during a look at all processes, else NULL; whether it is for all shares */
 	DIR *scan;
 	bool scan_all;
-	/* ... is needed for those shares that missed something. */
+	/* A look is needed for the shares that missed something. */
 	bool scan_wanted;
 	struct sweep sweep;
 	/* Something may have changed that others can read. */
@@ -171,8 +173,9 @@ void keeper_see_to_vdso(struct keeper *keeper);
 /* Wake the main thread. */
 void keeper_tell(struct keeper *keeper);
 /*
- * Whoever is not known yet would have time for each process that he starts. To read whose a process
- * is blocks nobody. NULL if it has ended.
+ * The share of a process. It is read from /proc at once, and not by the share's thread: as long
+ * as a share is not known, no time can be charged to it, and its user could start ever new
+ * processes. NULL: the process has ended, a reader has started it, or there is no memory.
  */
 struct share *keeper_share_of(struct keeper *keeper, pid_t pid);
 void keeper_set_share(struct keeper *keeper, const struct process *process, struct share *share);
@@ -183,26 +186,36 @@ bool keeper_leaves_alone(const struct keeper *keeper, const struct process *proc
 void keeper_forget_mappers(struct keeper *keeper);
 /* Of shares there are too many. */
 void keeper_forget_old_shares(struct keeper *keeper);
-/* Give some more processes to their shares. Returns whether that was not all; then it closes @proc. */
+/* Give some more processes to their shares. Returns whether there are more, else closes @proc. */
 bool keeper_give_processes(struct keeper *keeper, DIR **proc, enum job_kind kind);
-/* What the reader was just asked about: all that a process has mapped, or at an address */
+/*
+ * Ask the reader which files a process has mapped (@address 0), or which one it has at @address,
+ * and see to each. Returns whether there is nothing left to do for the file at @address.
+ */
 bool keeper_see_process(struct worker *worker, pid_t pid, __u64 address);
 void keeper_see_named(struct worker *worker, const char *path);
 
 /* jobs.c */
 /* Returns whether somebody will do it. */
 bool keeper_give(struct keeper *keeper, struct share *share, const struct job *job);
-/* What is still to be listed is not, nor is what its shares have mapped. */
+/*
+ * Cancel all JOB_LISTs that have not begun, and mark their shares as unlisted: what these have
+ * mapped is not known, so the sweep drops none of their tables.
+ */
 void keeper_give_up_lists(struct keeper *keeper);
 /*
- * A parser takes memory, and most take a CPU, so there are only so many at a time. But whoever has
- * used next to none of that does not wait for those who have, nor for one that gets nowhere.
+ * Wait until a parser may begin. Their number is limited, since each takes memory and most take
+ * a CPU. But for a small file of root's own share, or of one that has used next to no time of
+ * late, there is nearly always a place. A parser that is not done after STUCK_NS does not count.
  */
 void keeper_begin_parser(struct worker *worker);
 void keeper_end_parser(struct worker *worker);
-/* The same file is made for one share at a time, unless that takes long. */
+/* Wait while another share has the table of this file made, unless that takes long. */
 void keeper_await_maker(struct worker *worker, const struct file_id *id);
-/* What the reader has left does not end. */
+/*
+ * Wait until the process that the reader could not end has ended. Root's own worker leaves it
+ * behind instead, as long as there is a place in keeper->left.
+ */
 void keeper_await_end(struct worker *worker);
 /* May something be asked about a process, or if there is none, about a path? */
 bool keeper_may_ask(const struct keeper *keeper, const struct process *process);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What there is to do for shares. Whatever one of them has to wait for, its own files and
- * processes, only its own thread waits.
+ * The jobs of the shares, and the threads that do them. If a process or a file of a share makes
+ * somebody wait, only the thread of that share waits.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,16 +18,19 @@
 #define MAX_EVENTS	256
 /* After so long without anything to do, a worker ends. */
 #define IDLE_NS		(5 * NSEC_PER_SEC)
-/* A worker that does not get on is not waited for any longer: root's, and any other */
+/* After so long without progress, keeper_awaits() ignores a worker: root's own, and others */
 #define ROOTS_LATE_NS	(15 * NSEC_PER_SEC)
 #define LATE_NS		(3 * NSEC_PER_SEC)
-/* Nor is it by who wants to have the same file, or needs what a parser has */
+/* After so long, others no longer wait for what it makes, for its parser, or for its turn. */
 #define STUCK_NS	(2 * NSEC_PER_SEC)
-/* Nobody waits longer than that for all who make the same file. */
+/* In all, a worker waits so long while others, one after another, make the same file. */
 #define MAKERS_NS	(6 * NSEC_PER_SEC)
-/* What all parsers may take together: less than the service may, with its tables */
+/* What the memory limits of all parsers may add up to; light ones begin even beyond that. */
 #define PARSERS_BYTES	(480ull << 20)
-/* The limit of what takes little, and how many of those there may be at a time, with others */
+/*
+ * A parser is light if its limit is at most this, and its share is root's own or idle. So many
+ * parsers may run before a light one has to wait; root's own light ones never wait.
+ */
 #define LIGHT_BYTES	(144ull << 20)
 #define MAX_LIGHT	16
 /* Whether something has ended that hangs, and could be left, is asked so often. */
@@ -267,8 +270,9 @@ static void free_job(struct worker *worker, struct job *job)
 }
 
 /*
- * Whoever makes the keeper search for a place for each of his files pays for that, too, but
- * not for being refused: who has no time left would never have any again.
+ * The share also pays for the CPU time of this thread, as for the search for a place for a file.
+ * It does not pay for jobs that are refused because it has no time left: otherwise it would
+ * never have any again.
  */
 static void finish_job(struct worker *worker, struct job *job)
 {
@@ -516,7 +520,7 @@ bool keeper_is_own(const struct keeper *keeper, pid_t pid)
 	const struct worker *worker;
 	int i;
 
-	/* Nobody's parent, as that of PID 1, is no reader that there is none of. */
+	/* 0 is the parent of PID 1, and stands in reader.pid where there is no reader. */
 	if (pid <= 0)
 		return false;
 	for (i = 0; i < KEEPER_MAX_LEFT; i++)

@@ -4,8 +4,9 @@
 
 /*
  * Keep /dev/unwind_tables supplied with tables for the files that processes have
- * mapped. It starts processes that read files, and threads that wait for them: the caller may wait
- * for its own children only, and has the lock when it calls what is in here.
+ * mapped. It starts processes that read files, and threads that wait for these, so the caller
+ * must not wait for just any child. keeper_open() returns with the lock held, and the caller has
+ * to hold it for every other call but keeper_lock().
  */
 
 #include <stdbool.h>
@@ -71,7 +72,10 @@ void keeper_unlock(struct keeper *keeper);
 int keeper_news(const struct keeper *keeper);
 void keeper_hear_news(struct keeper *keeper);
 
-/* What a share's thread has to do, and does in this order, the last three when there is time */
+/*
+ * What a share's thread has to do. There are two queues, each first come, first served: one
+ * for the first three kinds, and one for the last three, which wait until the first is empty.
+ */
 enum job_kind {
 	JOB_EVENT,	/* A process has mapped something. */
 	JOB_LOOK,	/* Look at all that a process has mapped. */
@@ -112,11 +116,11 @@ bool keeper_scan_on(struct keeper *keeper);
 bool keeper_wants_scan(const struct keeper *keeper);
 
 /*
- * Begin a walk ahead, from the beginning: make the tables of what is in the directories. These
- * tables are kept until the file is removed or replaced, or other files need the room because they
- * run. Directories are read again when this is asked for, or when a sweep finds that some
- * have been changed. Then the tables of files that the kernel has forgotten in
- * between are attached anew; otherwise that happens when the file is mapped.
+ * Begin a walk ahead, from the beginning: make the tables of what is in the directories. Each
+ * of these tables is kept until its file is removed or replaced, or until a running file of
+ * root's own share needs the room. Directories are read again when this is asked for, or when a
+ * sweep finds that some have been changed. Then the tables of files that the kernel has
+ * forgotten in between are attached anew; otherwise that happens when the file is mapped.
  */
 void keeper_ahead(struct keeper *keeper);
 /* Has a walk ended since this was asked? */

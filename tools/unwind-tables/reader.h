@@ -18,8 +18,9 @@
 #include "share.h"
 
 /*
- * A question that takes longer is given up, with the reader. A parser has more time, since the
- * machine may be busy: nobody else waits for it.
+ * If an answer takes longer, the question is given up and the reader killed. A question that
+ * needs a parser may take longer, since the machine may be busy; other shares wait for that for
+ * some seconds only.
  */
 #define READER_SECONDS		10
 #define READER_PARSER_SECONDS	600
@@ -175,16 +176,17 @@ struct reader {
 	 */
 	int file;
 	int table;
-	/* A pidfd, or -1: what was to end after a question without answer, and has not; its number */
+	/* A reader, or a child of it, that was killed and does not end: its pidfd, or -1 */
 	int hung;
+	/* Its PID if it is the reader, else 0 */
 	pid_t hung_pid;
-	/* Of the page, as many as there can be */
+	/* page->nr_mappings, at most READER_MAX_MAPPINGS whatever the reader says */
 	unsigned int nr_mappings;
-	/* Others' state may change while there is an answer to be waited for. */
+	/* The keeper's lock, which is released while an answer is waited for */
 	pthread_mutex_t *lock;
 };
 
-/* 0 or a negative errno. The lock is held, here and by whoever calls what follows. */
+/* 0 or a negative errno. The caller holds @lock, here and down to reader_ask(). */
 int reader_open(struct reader *reader, const char *share, pthread_mutex_t *lock);
 /* The next question starts another one. */
 void reader_stop(struct reader *reader);

@@ -6,15 +6,16 @@
  * Who pays for a file: what the keeper remembers of it, room for its table, and the time
  * that its worker and the keeper take for it.
  *
- * A file belongs to the share of its owner, if root has it mapped, or it is in a directory of
- * --ahead. Other files belong to the share of the process that maps them: a file system may
- * name any owner, and a container have processes of any user. So do files of root, and of user
- * IDs that nobody has. The share of a process is the first two parts of its cgroup, as
- * user.slice/user-1000.slice or system.slice/cron.service, below which others may make more. A
- * process that is in the root cgroup, in init.scope or in user-0.slice stands for root if it is
- * root's, and else for its user: who has a subordinate user ID by /etc/subuid, wherever it is
- * used; or who has made the outermost user namespace that it is in. If that is root, the
- * namespace has a share.
+ * If a process of root's own share has a file mapped, or the file is in a directory of --ahead,
+ * the file belongs to the share of its owner. All other files belong to the share of the process
+ * that maps them, whoever owns them: a file system may name any owner, and a container have
+ * processes of any user. This also holds if the owner is root, or a user ID that nobody has.
+ *
+ * The share of a process is the first two parts of its cgroup, as user.slice/user-1000.slice or
+ * system.slice/cron.service, below which others may make more. A process in the root cgroup, in
+ * init.scope or in user.slice/user-0.slice belongs to root's own share if its user is root, and
+ * to the share of its user otherwise. See owner.c for which user that is if the ID is a
+ * subordinate one, or in a user namespace.
  *
  * Where there is not enough for all, who has most gives way to who has less. Nobody takes
  * anything from root's own share.
@@ -55,7 +56,7 @@ struct share {
 	bool root;
 	unsigned int nr_files;
 	__u64 bytes;
-	/* What it has been refused since it last got some; enum share_lack */
+	/* What it was refused, until there may be some for anybody again; enum share_lack */
 	unsigned int lacks;
 	__s64 used_at;
 	/* Nanoseconds that are left, as of @when; not for root's own */
@@ -66,13 +67,15 @@ struct share {
 	/* What works for it, or NULL; how many need it to stay, that one included */
 	struct worker *worker;
 	unsigned int users;
-	/* Its processes are to be looked at again: not all events had a place; for this look */
+	/* It missed something, as when its queue was full: the next look includes it. */
 	bool again;
+	/* The look that is under way includes it. */
 	bool looked_at;
-	/* ... which it has not got through yet: the next look leaves it out. */
+	/* It had not finished the last look when this one began, which leaves it out. */
 	bool looks;
-	/* It is to have more room, if a sweep finds some; not all of its processes were listed. */
+	/* It needs room, so the next sweep drops its unused tables at once. */
 	bool needy;
+	/* Not all of its processes were listed in this sweep, so its unused files are not known. */
 	bool unlisted;
 	/* Lines that it has caused, as of @line_at; what was left out, and when that is said */
 	unsigned int lines;
@@ -104,10 +107,10 @@ struct share *share_with_more_files(struct shares *shares, const struct share *t
 struct share *share_with_more_room(struct shares *shares, const struct share *than,
 				   __u64 bytes);
 
-/* Of a process that is such; that of a share has the same. */
+/* The name of the share of a process that has this owner */
 void share_name(const struct owner *owner, char *name);
 
-/* None while something hangs: what comes next would, too, and there is no end to it. */
+/* Root's own share always has time. Another one has none while one of its processes hangs. */
 bool share_has_time(struct share *share);
 /* Has it used next to nothing of late? */
 bool share_is_idle(const struct share *share);
@@ -115,7 +118,7 @@ void share_take_time(struct share *share, __u64 ns);
 /* Seconds until there is some again */
 unsigned int share_wait(struct share *share);
 
-/* May something be said of what it has or lacks? Else that is counted. */
+/* May a line about its files be logged? If not, the line is counted as left out. */
 bool share_may_complain(struct share *share);
 /* How many lines were left out, once that is to be said; else 0 */
 unsigned int share_left_out(struct share *share);
@@ -124,7 +127,7 @@ unsigned int share_left_out(struct share *share);
 struct share *shares_oldest(const struct shares *shares);
 /* It has no files any more. */
 void shares_remove(struct shares *shares, struct share *share);
-/* Forget those that have nothing and lack nothing. */
+/* Forget shares that have no files, no work, all of their time, and no lines of the log to say. */
 void shares_tidy(struct shares *shares);
 void shares_free(struct shares *shares);
 /*

@@ -6,11 +6,13 @@
  * only asks for its size; and a process whose memory is on such a file system can
  * block any process that looks at its mappings. Only a fatal signal ends such a wait, and
  * not even that if the file system has read the request. None of this may
- * happen to the service, nor to other shares. So a child does the reading, which is killed if it
- * does not answer; if it dies, the next question starts another one. It leaves its results in
- * memory that both share, and has nothing that would matter if it stayed for ever: neither the
- * device nor a table. The keeper makes and attaches tables, of bytes that it gets. A file is
- * attached where the reader has mapped it, so it does not matter what a process does meanwhile.
+ * happen to the service, nor to other shares. So a child process, the reader, does the reading.
+ * The keeper kills a reader that does not answer, and starts another one for the next question.
+ * The reader leaves its answers in memory that it shares with the keeper. It has neither the
+ * device nor a table in the kernel, so no harm is done if it never ends. The parser makes the
+ * bytes of a table, and the keeper hands them to the kernel. The table is attached to the file
+ * that the reader has mapped, so it does not matter what the process does meanwhile that was
+ * asked about.
  *
  * The reader passes no descriptor on that is open for reading: to close it may take for ever, too.
  * So it is the reader that starts the parser, a process for each file.
