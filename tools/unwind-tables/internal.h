@@ -72,7 +72,7 @@ struct worker {
 	struct share *payer;
 	/* Questions that were not answered in time */
 	unsigned int hangs;
-	/* A walk ahead has found the present file, and its table may take a part of the room only. */
+	/* A walk ahead has found the present file: its table may take a part of the room. */
 	bool on_walk;
 	/* The file whose table is being made, and since when; 0: none is */
 	struct file_id making;
