@@ -26,7 +26,7 @@ struct parse {
 	__u64 build_ns;
 };
 
-/* Of memory, that a file of a size may take: with the tables it is less than the service may have */
+/* Memory that a file of a size may take: less than the service may have, with the tables */
 #define PARSER_MIN_BYTES	(96ull << 20)
 #define PARSER_MAX_BYTES	(480ull << 20)
 

@@ -109,7 +109,7 @@ struct service {
 	bool failed;
 	/* The parent knows that not all files get tables. */
 	bool told_limited;
-	/* Files of a program are made for it. When it is told how many are left; UINT64_MAX: it was */
+	/* Files of a program are made for it. When it is told how many are left; else UINT64_MAX */
 	bool prepares;
 	__u64 prepare_until_cpu;
 	__u64 prepare_until;

@@ -49,9 +49,9 @@ void share_name(const struct owner *owner, char *name)
 	const char *end;
 
 	if (owner->uid == OWNER_UNKNOWN) {
-		strcpy(name, "unknown");
+		snprintf(name, SHARE_NAME, "unknown");
 	} else if (owner_is_root(owner)) {
-		strcpy(name, "root");
+		snprintf(name, SHARE_NAME, "root");
 	} else if (!owner_is_in_roots_cgroup(owner)) {
 		end = strchrnul(owner->cgroup, '/');
 		if (*end)

@@ -10,9 +10,10 @@
  *
  * A user may stop and kill what is his. So the child does nothing but one question: it has no
  * other descriptors than that takes, no capabilities, and nobody may trace it or read its memory,
- * where there is a copy of the reader's. If it is stopped, the reader does not answer and is killed,
- * and the child with it, which takes CAP_KILL. If the file system has taken a request and does
- * not answer, nobody can end the child: until that has ended, the user gets no more tables.
+ * where there is a copy of the reader's. If it is stopped, the reader does not answer, and is
+ * killed, and the child with it, which takes CAP_KILL. If the file system has taken a request
+ * and does not answer, nobody can end the child: until that has ended, the user gets no more
+ * tables.
  *
  * Can a user have a false table made so, for what others run? A file system of his may say of a
  * file what it likes, and show other contents to each who reads it. But others who map a file from
