@@ -46,7 +46,7 @@
 #define SHARES_NS	1000000000ull
 /* So often it is asked whether others still get on whom something waits for. */
 #define AWAIT_NS	500000000ull
-/* So long after all processes were given to their shares nobody can put off the start. */
+/* So long after the first look has begun, nobody can put off the start any more. */
 #define START_NS	60000000000ull
 /* Descriptors that are no events */
 #define NR_OTHERS	5
@@ -706,7 +706,8 @@ static void look_at_keeper(struct service *service)
 		sweep(service);
 	if (keeper_has_walked(keeper))
 		on_walk(service);
-	if (service->scanning)
+	/* Once: who has events lost has it look again and again. */
+	if (service->scanning && !service->start_until)
 		service->start_until = now + START_NS;
 	if (service->starts && !service->scanning &&
 	    (!keeper_awaits(keeper, JOB_LOOK) || now >= service->start_until))
