@@ -2,12 +2,12 @@
 /* What has no tables because the administrator says so: see exclude.h */
 #include <errno.h>
 #include <fnmatch.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exclude.h"
+#include "owner.h"
 
 static int add(struct exclude *exclude, enum exclude_kind kind, const char *text)
 {
@@ -23,14 +23,12 @@ static int add(struct exclude *exclude, enum exclude_kind kind, const char *text
 
 static int add_user(struct exclude *exclude, const char *name)
 {
-	const struct passwd *user = getpwnam(name);
+	const __u32 uid = owner_uid_named(name);
 	char number[16];
 
-	if (!user && name[strspn(name, "0123456789")])
+	if (uid == OWNER_UNKNOWN)
 		return -EINVAL;
-	if (!user)
-		return add(exclude, EXCLUDE_USER, name);
-	snprintf(number, sizeof(number), "%u", user->pw_uid);
+	snprintf(number, sizeof(number), "%u", uid);
 	return add(exclude, EXCLUDE_USER, number);
 }
 

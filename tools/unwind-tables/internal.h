@@ -77,7 +77,8 @@ struct worker {
 	/* The file whose table is being made, and since when; 0: none is */
 	struct file_id making;
 	__s64 making_since;
-	/* Since when a parser is at work, or 0; of memory, that it may take */
+	/* Since when a parser is waited for, or at work, or 0; of memory, that it may take */
+	__s64 awaits_parser;
 	__s64 parsing_since;
 	__u64 parser_bytes;
 };
@@ -207,6 +208,7 @@ void keeper_give_up_lists(struct keeper *keeper);
  * Wait until a parser may begin. Their number is limited, since each takes memory and most take
  * a CPU. But for a small file of root's own share, or of one that has used next to no time of
  * late, there is nearly always a place. A parser that is not done after STUCK_NS does not count.
+ * One that has waited for PATIENCE_NS has the next place.
  */
 void keeper_begin_parser(struct worker *worker);
 void keeper_end_parser(struct worker *worker);

@@ -33,6 +33,8 @@
  */
 #define LIGHT_BYTES	(144ull << 20)
 #define MAX_LIGHT	16
+/* After a parser has waited so long, only those of root's own share begin before it. */
+#define PATIENCE_NS	(10 * NSEC_PER_SEC)
 /* Whether something has ended that hangs, and could be left, is asked so often. */
 #define LEFT_MS		2000
 /* So many shares have something done at a time: all that runs here waits for one lock. */
@@ -51,6 +53,17 @@ static void wait_on(struct keeper *keeper, pthread_cond_t *cond, __s64 ns)
 	pthread_cond_timedwait(cond, &keeper->lock, &until);
 }
 
+static bool gives_way(const struct worker *worker, __s64 now)
+{
+	const struct worker *other;
+
+	for (other = worker->keeper->workers; other; other = other->next)
+		if (other->awaits_parser && other->awaits_parser < worker->awaits_parser &&
+		    now - other->awaits_parser >= PATIENCE_NS)
+			return !worker->share->root;
+	return false;
+}
+
 static bool may_parse(const struct worker *worker)
 {
 	const bool is_light = worker->parser_bytes <= LIGHT_BYTES &&
@@ -67,6 +80,8 @@ static bool may_parse(const struct worker *worker)
 		nr++;
 		bytes += other->parser_bytes;
 	}
+	if (gives_way(worker, now))
+		return false;
 	if (!nr || (is_light && (worker->share->root || nr < MAX_LIGHT)))
 		return true;
 	return bytes <= PARSERS_BYTES && nr < (nr_cpus > 2 ? nr_cpus : 2);
@@ -75,8 +90,10 @@ static bool may_parse(const struct worker *worker)
 void keeper_begin_parser(struct worker *worker)
 {
 	worker->parser_bytes = parser_bytes(worker->reader.page->mappings[0].id.size);
+	worker->awaits_parser = now_ns();
 	while (!may_parse(worker))
 		wait_on(worker->keeper, &worker->keeper->changed, STUCK_NS / 4);
+	worker->awaits_parser = 0;
 	worker->parsing_since = now_ns();
 }
 

@@ -106,21 +106,22 @@ struct share *keeper_share_of(struct keeper *keeper, pid_t pid)
 	unsigned int slot = pid % KEEPER_NR_MAPPERS;
 	struct share *share;
 	struct owner owner;
-	char path[32];
+	char name[16];
 	int proc;
+	bool known;
 
 	if (!process.identity)
 		return NULL;
 	if (keeper->mappers[slot].share && process_is(&keeper->mappers[slot].process, &process))
 		return keeper->mappers[slot].share;
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	snprintf(name, sizeof(name), "%d", pid);
+	proc = process_open_proc(name, O_PATH | O_DIRECTORY);
 	if (proc < 0)
 		return NULL;
-	owner_read(proc, &owner);
+	known = owner_read(proc, &owner);
 	close(proc);
 	/* What a reader has started, as parsers, is nobody's. */
-	if (owner.uid == OWNER_UNKNOWN || keeper_is_own(keeper, owner.parent))
+	if (!known || keeper_is_own(keeper, owner.parent))
 		return NULL;
 	share = share_of_process(&keeper->files.shares, &owner);
 	if (share)
@@ -300,7 +301,7 @@ void keeper_scan(struct keeper *keeper, bool all)
 	keeper_see_to_vdso(keeper);
 	if (keeper->scan)
 		closedir(keeper->scan);
-	keeper->scan = opendir("/proc");
+	keeper->scan = process_list_proc();
 	keeper->scan_all = all;
 	keeper->scan_wanted = false;
 	for (share = keeper->files.shares.first; share; share = share->next) {

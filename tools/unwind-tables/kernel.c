@@ -13,9 +13,10 @@
 #include <linux/unwind_table.h>
 
 #include "kernel.h"
+#include "process.h"
 #include "unwind-table.h"
 
-#define MAX_KB_NAME	"/proc/sys/kernel/unwind_table_max_kb"
+#define MAX_KB_NAME	"sys/kernel/unwind_table_max_kb"
 
 /* By the numbers of DWARF */
 #define REG_SP		7
@@ -184,7 +185,7 @@ static size_t vdso_size(void)
 	size_t size = 0;
 	FILE *maps;
 
-	maps = fopen("/proc/self/maps", "re");
+	maps = process_fopen_proc("self/maps");
 	while (maps && fgets(line, sizeof(line), maps))
 		if (strstr(line, " [vdso]") && sscanf(line, "%lx-%lx", &start, &end) == 2)
 			size = end - start;
@@ -227,7 +228,7 @@ __u64 kernel_max_bytes(void)
 	unsigned long long kb = 0;
 	FILE *file;
 
-	file = fopen(MAX_KB_NAME, "re");
+	file = process_fopen_proc(MAX_KB_NAME);
 	if (!file)
 		return UINT64_MAX;
 	if (fscanf(file, "%llu", &kb) != 1)

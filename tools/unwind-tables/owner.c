@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "owner.h"
+#include "process.h"
 
 #define SUBUID		"/etc/subuid"
 #define PASSWD		"/etc/passwd"
@@ -21,7 +22,7 @@
 struct range {
 	__u32 first;
 	__u32 nr;
-	__u32 user;
+	char *name;
 };
 
 static struct {
@@ -33,20 +34,20 @@ static struct {
 } subuids;
 
 /* The service asks no name service: that may ask somebody else, and wait. */
-static __u32 user_named(const char *name)
+__u32 owner_uid_named(const char *name)
 {
 	const struct passwd *user;
 	__u32 uid = OWNER_UNKNOWN;
 	FILE *file;
 
-	if (!name[strspn(name, "0123456789")])
-		return strtoul(name, NULL, 10);
 	file = fopen(PASSWD, "re");
 	while (file && uid == OWNER_UNKNOWN && (user = fgetpwent(file)))
 		if (!strcmp(user->pw_name, name))
 			uid = user->pw_uid;
 	if (file)
 		fclose(file);
+	if (uid == OWNER_UNKNOWN && *name && !name[strspn(name, "0123456789")])
+		uid = strtoul(name, NULL, 10);
 	return uid;
 }
 
@@ -57,15 +58,13 @@ static void add_range(const char *line)
 
 	if (sscanf(line, "%63[^:]:%u:%u", name, &range.first, &range.nr) != 3)
 		return;
-	range.user = user_named(name);
-	/* Nothing counts for root. */
-	if (!range.user || range.user == OWNER_UNKNOWN)
-		return;
 	more = realloc(subuids.ranges, (subuids.nr + 1) * sizeof(range));
 	if (!more)
 		return;
 	subuids.ranges = more;
-	more[subuids.nr++] = range;
+	range.name = strdup(name);
+	if (range.name)
+		more[subuids.nr++] = range;
 }
 
 static void read_subuids(void)
@@ -80,7 +79,8 @@ static void read_subuids(void)
 		return;
 	subuids.ino = st.st_ino;
 	subuids.ctime = st.st_ctim;
-	subuids.nr = 0;
+	while (subuids.nr)
+		free(subuids.ranges[--subuids.nr].name);
 	file = fopen(SUBUID, "re");
 	while (file && fgets(line, sizeof(line), file))
 		add_range(line);
@@ -91,22 +91,30 @@ static void read_subuids(void)
 __u32 owner_of_uid(__u32 uid)
 {
 	const struct range *range;
+	__u32 user;
 
 	if (uid < OWNER_MAX_UID)
 		return uid;
 	read_subuids();
-	for (range = subuids.ranges; range < subuids.ranges + subuids.nr; range++)
-		if (uid - range->first < range->nr)
-			return range->user;
+	for (range = subuids.ranges; range < subuids.ranges + subuids.nr; range++) {
+		if (uid - range->first >= range->nr)
+			continue;
+		user = owner_uid_named(range->name);
+		/* Nothing counts for root. */
+		if (user && user != OWNER_UNKNOWN)
+			return user;
+	}
 	return OWNER_UNKNOWN;
 }
 
-bool owner_of_namespace(int userns, int own, __u32 *owner, __u64 *outermost)
+bool owner_of_namespace(int userns, __u32 *owner, __u64 *outermost)
 {
+	int i, parent, at = -1, own = process_open_proc("self/ns/user", O_RDONLY);
 	struct stat own_st, parent_st, st = { };
-	int i, parent, at = fstat(own, &own_st) ? -1 : dup(userns);
 	bool found = false;
 
+	if (own >= 0 && !fstat(own, &own_st))
+		at = dup(userns);
 	for (i = 0; i < MAX_NESTED && at >= 0 && !found; i++) {
 		parent = ioctl(at, NS_GET_PARENT);
 		found = parent >= 0 && !fstat(parent, &parent_st) && !fstat(at, &st) &&
@@ -118,35 +126,9 @@ bool owner_of_namespace(int userns, int own, __u32 *owner, __u64 *outermost)
 	}
 	if (at >= 0)
 		close(at);
-	return found;
-}
-
-/* Where a user ID does not tell, whoever has made the namespace does, unless that is root. */
-static void find_user(int proc, struct owner *owner)
-{
-	int own, userns;
-	__u32 maker;
-
-	owner->userns = 0;
-	owner->user = owner_of_uid(owner->uid);
-	if (owner->user && owner->user != OWNER_UNKNOWN)
-		return;
-	own = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
-	userns = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
-	if (userns >= 0 && owner_of_namespace(userns, own, &maker, &owner->userns)) {
-		owner->user = owner_of_uid(maker);
-		if (!owner->user)
-			owner->user = OWNER_UNKNOWN;
-		else if (owner->user == OWNER_UNKNOWN)
-			owner->user = maker;	/* Or each namespace would be a share. */
-	} else {
-		owner->user = owner->uid;
-		owner->userns = 0;
-	}
 	if (own >= 0)
 		close(own);
-	if (userns >= 0)
-		close(userns);
+	return found;
 }
 
 static FILE *open_in(int proc, const char *name)
@@ -168,17 +150,28 @@ static bool is_cgroup(const char *line, const char **path)
 	return (*path)[0] == '/' && (*path)[1];
 }
 
-void owner_read(int proc, struct owner *owner)
+static void read_cgroup(int proc, struct owner *owner)
 {
+	FILE *file = open_in(proc, "cgroup");
 	char line[4096];
 	const char *path;
+
+	while (file && !owner->cgroup[0] && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (is_cgroup(line, &path))
+			snprintf(owner->cgroup, sizeof(owner->cgroup), "%s", path + 1);
+	}
+	if (file)
+		fclose(file);
+}
+
+bool owner_read_ids(int proc, struct owner *owner)
+{
+	char line[4096];
 	FILE *file;
 
-	owner->parent = 0;
-	owner->uid = OWNER_UNKNOWN;
-	owner->gid = OWNER_UNKNOWN;
-	owner->user = OWNER_UNKNOWN;
-	owner->cgroup[0] = '\0';
+	if (owner->uid != OWNER_UNKNOWN)
+		return true;
 	file = open_in(proc, "status");
 	while (file && fgets(line, sizeof(line), file))
 		if (sscanf(line, "PPid: %d", &owner->parent) != 1 &&
@@ -187,18 +180,38 @@ void owner_read(int proc, struct owner *owner)
 			break;
 	if (file)
 		fclose(file);
-	if (owner->uid != OWNER_UNKNOWN)
-		find_user(proc, owner);
-	file = open_in(proc, "cgroup");
-	while (file && fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = '\0';
-		if (!is_cgroup(line, &path))
-			continue;
-		snprintf(owner->cgroup, sizeof(owner->cgroup), "%s", path + 1);
-		break;
-	}
-	if (file)
-		fclose(file);
+	return owner->uid != OWNER_UNKNOWN;
+}
+
+/*
+ * A namespace that a user has made counts for him. If root has made it, as for a container, the
+ * user ID tells; and where that tells nothing, as for root in there, the namespace does.
+ */
+bool owner_read(int proc, struct owner *owner)
+{
+	__u32 maker = 0;
+	bool is_below;
+	int userns;
+
+	memset(owner, 0, sizeof(*owner));
+	owner->user = OWNER_UNKNOWN;
+	owner->uid = OWNER_UNKNOWN;
+	owner->gid = OWNER_UNKNOWN;
+	read_cgroup(proc, owner);
+	if (!owner_is_in_roots_cgroup(owner))
+		return true;
+	userns = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
+	is_below = userns >= 0 && owner_of_namespace(userns, &maker, &owner->userns);
+	if (userns >= 0)
+		close(userns);
+	if (!maker && !owner_read_ids(proc, owner))
+		return false;
+	owner->user = owner_of_uid(maker ?: owner->uid);
+	if (maker || !is_below)
+		owner->user = owner->user == OWNER_UNKNOWN ? maker ?: owner->uid : owner->user;
+	else if (!owner->user)
+		owner->user = OWNER_UNKNOWN;
+	return true;
 }
 
 bool owner_is_in_roots_cgroup(const struct owner *owner)

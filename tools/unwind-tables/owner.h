@@ -8,18 +8,18 @@
 #include <linux/types.h>
 #include <sys/types.h>
 
-/* Of a process that has ended */
+/* No user's ID */
 #define OWNER_UNKNOWN	(~0U)
 
 struct owner {
-	/* Of the process */
-	pid_t parent;
-	__u32 uid;
-	__u32 gid;
+	char cgroup[256];
 	/* Whom it counts for where no cgroup tells: a user, or OWNER_UNKNOWN and a namespace */
 	__u32 user;
 	__u64 userns;
-	char cgroup[256];
+	/* Of the process; 0 and OWNER_UNKNOWN if these have not been read */
+	pid_t parent;
+	__u32 uid;
+	__u32 gid;
 };
 
 /* From here on, user IDs may be subordinate ones: a user namespace has as many as it likes. */
@@ -28,14 +28,23 @@ struct owner {
 /* Who has a user ID: himself, or by /etc/subuid; OWNER_UNKNOWN: nobody, or root by that */
 __u32 owner_of_uid(__u32 uid);
 
+/* Of a user in /etc/passwd, or a number; OWNER_UNKNOWN: there is none */
+__u32 owner_uid_named(const char *name);
+
 /*
- * Who has made the outermost user namespace below @own that @userns is in, and may enter that and
+ * Who has made the outermost user namespace below ours that @userns is in, and may enter that and
  * all that are in it; and its number. False: there is none.
  */
-bool owner_of_namespace(int userns, int own, __u32 *owner, __u64 *outermost);
+bool owner_of_namespace(int userns, __u32 *owner, __u64 *outermost);
 
-/* @proc: its directory in /proc */
-void owner_read(int proc, struct owner *owner);
+/*
+ * What the share of a process depends on. @proc: its directory in /proc. False: it has ended.
+ * The user ID is not read where others tell: it stands in one file with all its groups, of which a
+ * container may have given it 65536, and then takes 4 ms to read.
+ */
+bool owner_read(int proc, struct owner *owner);
+/* The rest, if that has not been read */
+bool owner_read_ids(int proc, struct owner *owner);
 /* Is it in a cgroup that says nothing about whom its processes work for? */
 bool owner_is_in_roots_cgroup(const struct owner *owner);
 /* Is its share root's own? */

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Processes: see process.h */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdio.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -10,6 +12,13 @@
 #include <unistd.h>
 
 #include "process.h"
+
+/* Where there is no instance of our own */
+#define PROC	"/proc/"
+
+/* Its directory, or -1. It has this number, or a higher one: those below mean something else. */
+#define MIN_FD	64
+static int proc = -1;
 
 struct process process_of(pid_t pid)
 {
@@ -32,6 +41,63 @@ bool process_is_alive(const struct process *process)
 	return process->identity && process_of(process->pid).identity == process->identity;
 }
 
+void process_mount_proc(void)
+{
+	int fs = fsopen("proc", FSOPEN_CLOEXEC), at = -1;
+
+	if (fs >= 0 && !fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
+		at = fsmount(fs, FSMOUNT_CLOEXEC,
+			     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	if (at >= 0) {
+		proc = fcntl(at, F_DUPFD_CLOEXEC, MIN_FD);
+		close(at);
+	}
+	if (fs >= 0)
+		close(fs);
+}
+
+int process_open_proc(const char *name, int flags)
+{
+	int fd = openat(proc, name, flags | O_CLOEXEC);
+	char path[64];
+
+	if (fd >= 0 || errno != EBADF)
+		return fd;
+	snprintf(path, sizeof(path), PROC "%s", name);
+	return open(path, flags | O_CLOEXEC);
+}
+
+FILE *process_fopen_proc(const char *name)
+{
+	int fd = process_open_proc(name, O_RDONLY);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+
+	if (fd >= 0 && !file)
+		close(fd);
+	return file;
+}
+
+DIR *process_list_proc(void)
+{
+	int fd = process_open_proc(".", O_RDONLY | O_DIRECTORY);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (fd >= 0 && !dir)
+		close(fd);
+	return dir;
+}
+
+void process_close_from(int first)
+{
+	if (proc < first) {
+		syscall(SYS_close_range, first, ~0U, 0);
+		return;
+	}
+	if (proc > first)
+		syscall(SYS_close_range, first, proc - 1, 0);
+	syscall(SYS_close_range, proc + 1, ~0U, 0);
+}
+
 __u64 process_rusage_ns(const struct rusage *usage)
 {
 	return (usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * NSEC_PER_SEC +
@@ -52,7 +118,7 @@ void process_limit_memory(__u64 more, __u64 most)
 	struct rlimit limit;
 	FILE *file;
 
-	file = fopen("/proc/self/statm", "re");
+	file = process_fopen_proc("self/statm");
 	if (file && fscanf(file, "%lu", &pages) != 1)
 		pages = 0;
 	if (file)

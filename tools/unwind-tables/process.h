@@ -4,8 +4,10 @@
 
 /* Processes: which one it is, what it has used, and what this one may do */
 
+#include <dirent.h>
 #include <linux/types.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -37,6 +39,20 @@ struct process {
 
 struct process process_of(pid_t pid);
 bool process_is_alive(const struct process *process);
+
+/*
+ * Have an instance of procfs that nobody else can look names up in. In the usual one, any user can
+ * have a directory that he may read locked for as long as he likes, /proc/PID of somebody else
+ * included: getdents() locks it while it writes to memory, which may be on his file system. To be
+ * called with CAP_SYS_ADMIN; without, it remains the usual one.
+ */
+void process_mount_proc(void);
+/* Open what is there: a descriptor or -1, and errno */
+int process_open_proc(const char *name, int flags);
+FILE *process_fopen_proc(const char *name);
+DIR *process_list_proc(void);
+/* Close all descriptors from @first on but that of this instance. */
+void process_close_from(int first);
 
 static inline bool process_is(const struct process *a, const struct process *b)
 {

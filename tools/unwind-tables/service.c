@@ -194,7 +194,9 @@ static void succeed(struct service *service)
 	}
 	service->nr_predecessors = 0;
 	/* The kernel may have had no room for both. */
+	keeper_unlock(service->keeper);
 	sd_notify_barrier(0, MANAGER_SECONDS * 1000000ull);
+	keeper_lock(service->keeper);
 	keeper_others_went(service->keeper);
 }
 
@@ -479,12 +481,12 @@ static void on_walk(struct service *service)
 /* Any thread stands for its process. */
 static pid_t process_of_task(pid_t tid)
 {
-	char path[32], line[256];
+	char name[32], line[256];
 	pid_t pid = -1;
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	file = fopen(path, "re");
+	snprintf(name, sizeof(name), "%d/status", tid);
+	file = process_fopen_proc(name);
 	if (!file)
 		return -1;
 	while (pid < 0 && fgets(line, sizeof(line), file))
@@ -900,6 +902,7 @@ int cmd_serve(int argc, char **argv)
 		lower_priority();
 	raise_descriptors();
 	meet_predecessors(&service);
+	process_mount_proc();
 	/* The parent need not listen. */
 	signal(SIGPIPE, SIG_IGN);
 	if (open_all(&service)) {

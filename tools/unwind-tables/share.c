@@ -48,9 +48,7 @@ void share_name(const struct owner *owner, char *name)
 {
 	const char *end;
 
-	if (owner->uid == OWNER_UNKNOWN) {
-		snprintf(name, SHARE_NAME, "unknown");
-	} else if (owner_is_root(owner)) {
+	if (owner_is_root(owner)) {
 		snprintf(name, SHARE_NAME, "root");
 	} else if (!owner_is_in_roots_cgroup(owner)) {
 		end = strchrnul(owner->cgroup, '/');

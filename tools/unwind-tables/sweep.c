@@ -172,7 +172,7 @@ static void begin(struct keeper *keeper)
 	for (share = keeper->files.shares.first; share; share = share->next)
 		share->unlisted = false;
 	unmark_all(keeper);
-	sweep->proc = opendir("/proc");
+	sweep->proc = process_list_proc();
 	sweep->runs = sweep->proc;
 	sweep->again = false;
 	sweep->wanted = false;
@@ -217,7 +217,7 @@ bool keeper_sweep(struct keeper *keeper)
 	 */
 	if (!sweep->again && is_any_unseen(keeper)) {
 		sweep->again = true;
-		sweep->proc = opendir("/proc");
+		sweep->proc = process_list_proc();
 		if (sweep->proc)
 			return true;
 	}

@@ -95,17 +95,14 @@ bool user_was_needed(void)
 
 static void find_userns(void)
 {
-	int own = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
 	__u64 outermost;
 
 	user.looked = true;
 	user.userns = openat(user.proc, "ns/user", O_RDONLY | O_CLOEXEC);
-	if (user.userns >= 0 && !owner_of_namespace(user.userns, own, &user.owner, &outermost)) {
+	if (user.userns >= 0 && !owner_of_namespace(user.userns, &user.owner, &outermost)) {
 		close(user.userns);
 		user.userns = -1;
 	}
-	if (own >= 0)
-		close(own);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -150,10 +147,10 @@ void user_become(pid_t parent)
 
 static int open_again(int fd)
 {
-	char path[32];
+	char name[32];
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	snprintf(name, sizeof(name), "self/fd/%d", fd);
+	fd = process_open_proc(name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 	return fd < 0 ? -errno : fd;
 }
 

@@ -112,15 +112,15 @@ static enum outcome outcome_of(int error)
 
 static int open_process(pid_t pid)
 {
-	char path[32];
+	char name[16];
 	int proc;
 
 	/*
 	 * Everything else goes by this descriptor. It stands for the process, not
 	 * for the number, which another one may get.
 	 */
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	snprintf(name, sizeof(name), "%d", pid);
+	proc = process_open_proc(name, O_PATH | O_DIRECTORY);
 	return proc < 0 ? -ESRCH : proc;
 }
 
@@ -341,11 +341,15 @@ static int list_mappings(struct reader_page *page, int proc, bool look)
 
 static void set_name(struct reader_page *page, int fd)
 {
-	char path[32], *c;
+	char name[32], *c;
 	ssize_t len;
+	int link;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	len = readlink(path, page->name, sizeof(page->name) - 1);
+	snprintf(name, sizeof(name), "self/fd/%d", fd);
+	link = process_open_proc(name, O_PATH | O_NOFOLLOW);
+	len = readlinkat(link, "", page->name, sizeof(page->name) - 1);
+	if (link >= 0)
+		close(link);
 	page->name[len < 0 ? 0 : len] = '\0';
 	for (c = page->name; *c; c++)
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
@@ -454,7 +458,7 @@ static int identify(int fd, struct mapping *mapping)
 	int maps, error;
 	void *here;
 
-	maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	maps = process_open_proc("self/maps", O_RDONLY);
 	if (maps < 0)
 		return -errno;
 	here = mmap(NULL, 1, PROT_EXEC, MAP_PRIVATE, fd, 0);
@@ -623,14 +627,16 @@ static int answer_about_path(struct reader_page *page)
  * A process may have become another user's since somebody was asked to look at it, and the file of
  * its program may be on his file system.
  */
-static int check_share(const struct reader_page *page)
+static int check_share(struct reader_page *page, int proc)
 {
 	char name[SHARE_NAME];
 
-	if (page->mapper.uid == OWNER_UNKNOWN)
+	if (!owner_read(proc, &page->mapper))
 		return -ESRCH;
 	share_name(&page->mapper, name);
-	return strcmp(name, page->share) ? -EXFULL : 0;
+	if (strcmp(name, page->share))
+		return -EXFULL;
+	return owner_read_ids(proc, &page->mapper) ? 0 : -ESRCH;
 }
 
 static int answer_anew(struct reader_page *page)
@@ -645,11 +651,12 @@ static int answer_anew(struct reader_page *page)
 	proc = open_process(page->pid);
 	if (proc < 0)
 		return proc;
-	owner_read(proc, &page->mapper);
-	user_set(proc, &page->mapper, &page->child);
-	error = check_share(page);
-	if (error)
+	error = check_share(page, proc);
+	if (error) {
+		close(proc);
 		return error;
+	}
+	user_set(proc, &page->mapper, &page->child);
 	if (page->question == READER_LIST || page->question == READER_LOOK) {
 		error = list_mappings(page, proc,
 				      page->question == READER_LOOK);
@@ -707,7 +714,7 @@ static void set_descriptors(int sock)
 			close(i);
 		else
 			dup2(null, i);
-	syscall(SYS_close_range, READER_SOCKET + 1, ~0U, 0);
+	process_close_from(READER_SOCKET + 1);
 }
 
 static bool send_answer(void)
@@ -741,7 +748,7 @@ void worker_run(struct reader_page *page, int sock, pid_t parent)
 	set_descriptors(sock);
 
 	/* If memory runs out, a file without a table is the least harm. */
-	fd = open("/proc/self/oom_score_adj", O_WRONLY);
+	fd = process_open_proc("self/oom_score_adj", O_WRONLY);
 	if (fd >= 0) {
 		len = write(fd, "1000", 4);
 		close(fd);
