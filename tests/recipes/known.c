@@ -3,7 +3,8 @@
  * A program whose stacks are known, for viewers of recordings: main() calls
  * outer(), which calls left() and right(). known calls L R makes L system calls
  * from left() and R from right(); known sleeps L R sleeps that often, 10 ms each;
- * known naps L R does so until it is killed.
+ * known naps L R does so until it is killed. A fourth argument is the number of
+ * seconds for which main() sleeps at the end.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,13 +46,17 @@ __attribute__((noinline)) void outer(int l, int r)
 
 int main(int argc, char **argv)
 {
-	if (argc != 4)
+	if (argc < 4)
 		return 2;
 	if (strcmp(argv[1], "calls"))
 		nr = SYS_nanosleep;
 	do {
 		outer(atoi(argv[2]), atoi(argv[3]));
 	} while (!strcmp(argv[1], "naps"));
+	if (argc > 4) {
+		pause = (struct timespec){ .tv_sec = atoi(argv[4]) };
+		enter();
+	}
 	done = 4;
 	return 0;
 }

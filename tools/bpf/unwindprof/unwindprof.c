@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/vfs.h>
@@ -25,6 +26,7 @@
 #include <unistd.h>
 #include <wchar.h>
 #include <wctype.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
 #include <linux/perf_event.h>
 
@@ -179,8 +181,8 @@ static void read_kernel(void)
 struct process {
 	__u32 tgid;
 	Dwfl *dwfl;
-	/* When the mappings were looked at; 0: have to be */
-	time_t read_at;
+	/* When they were read again, and had no more than before */
+	time_t in_vain;
 };
 
 static void *processes;
@@ -192,18 +194,10 @@ static int process_cmp(const void *a, const void *b)
 	return x->tgid < y->tgid ? -1 : x->tgid > y->tgid;
 }
 
-/*
- * The mappings as they are now: they may have changed, or be gone. Not at each
- * address that is in none of them, there may be many.
- */
+/* The mappings as they are now: they may have changed, or be gone. */
 static void process_read(struct process *process)
 {
-	time_t now = time(NULL);
 	Dwfl *dwfl;
-
-	if (process->read_at == now)
-		return;
-	process->read_at = now;
 
 	dwfl = need(dwfl_begin(&callbacks));
 	if (dwfl_linux_proc_report(dwfl, process->tgid) ||
@@ -227,7 +221,7 @@ static void process_forget(__u32 tgid, bool gone)
 	if (process->dwfl)
 		dwfl_end(process->dwfl);
 	process->dwfl = NULL;
-	process->read_at = 0;
+	process->in_vain = 0;
 	if (gone) {
 		tdelete(process, &processes, process_cmp);
 		free(process);
@@ -248,9 +242,47 @@ static struct process *process_get(__u32 tgid)
 	return process;
 }
 
-static Dwfl_Module *process_module(struct process *process, unsigned long addr)
+/* Is a file mapped there now? Code that was made at run time has none. */
+static bool has_file(__u32 tgid, unsigned long addr)
+{
+	struct procmap_query query = {
+		.size		= sizeof(query),
+		.query_flags	= PROCMAP_QUERY_FILE_BACKED_VMA,
+		.query_addr	= addr,
+	};
+	char path[32];
+	int maps;
+	bool has;
+
+	snprintf(path, sizeof(path), "/proc/%u/maps", tgid);
+	maps = open(path, O_RDONLY | O_CLOEXEC);
+	has = maps >= 0 && !ioctl(maps, PROCMAP_QUERY, &query);
+	if (maps >= 0)
+		close(maps);
+	return has;
+}
+
+static Dwfl_Module *find_module(const struct process *process, unsigned long addr)
 {
 	return process->dwfl ? dwfl_addrmodule(process->dwfl, addr) : NULL;
+}
+
+/*
+ * The mappings are read again where one has come. That file may be one that libdwfl does not
+ * take: so not more than once a second in vain.
+ */
+static Dwfl_Module *process_module(struct process *process, unsigned long addr)
+{
+	Dwfl_Module *module = find_module(process, addr);
+	time_t now = time(NULL);
+
+	if (module || process->in_vain == now || !has_file(process->tgid, addr))
+		return module;
+	process_read(process);
+	module = find_module(process, addr);
+	if (!module)
+		process->in_vain = now;
+	return module;
 }
 
 /* What a C++ or Rust function is called in its source, without its parameters */
@@ -333,10 +365,6 @@ static void user_frame(struct frame *frame, struct process *process, unsigned lo
 	char *readable = NULL;
 	GElf_Addr start = 0;
 
-	if (!module) {
-		process_read(process);
-		module = process_module(process, addr - caller);
-	}
 	if (module) {
 		name = dwfl_module_addrname(module, addr - caller);
 		file = dwfl_module_info(module, NULL, &start, NULL, NULL, NULL,
