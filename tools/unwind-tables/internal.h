@@ -208,7 +208,7 @@ void keeper_give_up_lists(struct keeper *keeper);
  * Wait until a parser may begin. Their number is limited, since each takes memory and most take
  * a CPU. But for a small file of root's own share, or of one that has used next to no time of
  * late, there is nearly always a place. A parser that is not done after STUCK_NS does not count.
- * One that has waited for PATIENCE_NS has the next place.
+ * One that has waited for PATIENCE_NS begins before all others that are not for such files.
  */
 void keeper_begin_parser(struct worker *worker);
 void keeper_end_parser(struct worker *worker);
@@ -221,7 +221,7 @@ void keeper_await_maker(struct worker *worker, const struct file_id *id);
 void keeper_await_end(struct worker *worker);
 /* May something be asked about a process, or if there is none, about a path? */
 bool keeper_may_ask(const struct keeper *keeper, const struct process *process);
-/* Is it a reader, or has it been one? */
+/* Is it a reader, has it been one, or is it what one has started? */
 bool keeper_is_own(const struct keeper *keeper, pid_t pid);
 
 /* ask.c */

@@ -33,7 +33,7 @@
  */
 #define LIGHT_BYTES	(144ull << 20)
 #define MAX_LIGHT	16
-/* After a parser has waited so long, only those of root's own share begin before it. */
+/* After a parser has waited so long, only light ones begin before it, and do not count. */
 #define PATIENCE_NS	(10 * NSEC_PER_SEC)
 /* Whether something has ended that hangs, and could be left, is asked so often. */
 #define LEFT_MS		2000
@@ -53,6 +53,13 @@ static void wait_on(struct keeper *keeper, pthread_cond_t *cond, __s64 ns)
 	pthread_cond_timedwait(cond, &keeper->lock, &until);
 }
 
+static bool is_light(const struct worker *worker)
+{
+	return worker->parser_bytes <= LIGHT_BYTES &&
+	       (worker->share->root || share_is_idle(worker->share));
+}
+
+/* Who has waited for too long comes before others, but for light ones. */
 static bool gives_way(const struct worker *worker, __s64 now)
 {
 	const struct worker *other;
@@ -60,29 +67,29 @@ static bool gives_way(const struct worker *worker, __s64 now)
 	for (other = worker->keeper->workers; other; other = other->next)
 		if (other->awaits_parser && other->awaits_parser < worker->awaits_parser &&
 		    now - other->awaits_parser >= PATIENCE_NS)
-			return !worker->share->root;
+			return !is_light(worker);
 	return false;
 }
 
 static bool may_parse(const struct worker *worker)
 {
-	const bool is_light = worker->parser_bytes <= LIGHT_BYTES &&
-			      (worker->share->root || share_is_idle(worker->share));
 	const long nr_cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	const struct worker *other;
 	__u64 bytes = worker->parser_bytes;
 	const __s64 now = now_ns();
+	const bool is_late = now - worker->awaits_parser >= PATIENCE_NS;
 	long nr = 0;
 
 	for (other = worker->keeper->workers; other; other = other->next) {
-		if (!other->parsing_since || now - other->parsing_since >= STUCK_NS)
+		if (!other->parsing_since || now - other->parsing_since >= STUCK_NS ||
+		    (is_late && is_light(other)))
 			continue;
 		nr++;
 		bytes += other->parser_bytes;
 	}
 	if (gives_way(worker, now))
 		return false;
-	if (!nr || (is_light && (worker->share->root || nr < MAX_LIGHT)))
+	if (!nr || (is_light(worker) && (worker->share->root || nr < MAX_LIGHT)))
 		return true;
 	return bytes <= PARSERS_BYTES && nr < (nr_cpus > 2 ? nr_cpus : 2);
 }
@@ -95,6 +102,8 @@ void keeper_begin_parser(struct worker *worker)
 		wait_on(worker->keeper, &worker->keeper->changed, STUCK_NS / 4);
 	worker->awaits_parser = 0;
 	worker->parsing_since = now_ns();
+	/* Who gave way */
+	pthread_cond_broadcast(&worker->keeper->changed);
 }
 
 void keeper_end_parser(struct worker *worker)
@@ -544,7 +553,8 @@ bool keeper_is_own(const struct keeper *keeper, pid_t pid)
 		if (pid == keeper->left[i].pid)
 			return true;
 	for (worker = keeper->workers; worker; worker = worker->next)
-		if (pid == worker->reader.pid || pid == worker->reader.hung_pid)
+		if (pid == worker->reader.pid || pid == worker->reader.hung_pid ||
+		    pid == worker->reader.page->child)
 			return true;
 	return false;
 }

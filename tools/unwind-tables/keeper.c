@@ -120,8 +120,7 @@ struct share *keeper_share_of(struct keeper *keeper, pid_t pid)
 		return NULL;
 	known = owner_read(proc, &owner);
 	close(proc);
-	/* What a reader has started, as parsers, is nobody's. */
-	if (!known || keeper_is_own(keeper, owner.parent))
+	if (!known)
 		return NULL;
 	share = share_of_process(&keeper->files.shares, &owner);
 	if (share)
@@ -219,7 +218,10 @@ void keeper_see_named(struct worker *worker, const char *path)
 	keeper_see_to(worker, 0, &mapping);
 }
 
-/* 0 and -1 are processes of other PID namespaces. Readers map files to attach their tables. */
+/*
+ * 0 and -1 are processes of other PID namespaces. Readers map files to attach their tables; what
+ * they have started, as parsers, is nobody's.
+ */
 static bool does_not_count(const struct keeper *keeper, pid_t pid)
 {
 	return pid <= 0 || keeper_is_own(keeper, pid);
@@ -429,7 +431,7 @@ void keeper_exclude(struct keeper *keeper, const char *path)
 		*exclude = before;
 	if (error > 0)
 		keeper_complain(keeper, NULL,
-				"%s, line %d: neither path, user nor cgroup; the file is not used",
+				"%s, line %d: neither path, user (of /etc/passwd, or a number) nor cgroup; the file is not used",
 				path, error);
 	else if (error)
 		keeper_complain(keeper, NULL, "%s: cannot be used: %s", path, strerror(-error));

@@ -18,26 +18,47 @@
 /* User namespaces are not nested deeper. */
 #define MAX_NESTED	33
 
-/* User IDs that a user may give to his processes */
+/* User IDs that a user may give to his processes; his own is looked up when it is needed */
 struct range {
 	__u32 first;
 	__u32 nr;
 	char *name;
+	bool is_known;
+	__u32 user;
+};
+
+/* A file, as it was read */
+struct version {
+	ino_t ino;
+	struct timespec ctime;
 };
 
 static struct {
 	struct range *ranges;
 	size_t nr;
-	/* Of the file, as it was read */
-	ino_t ino;
-	struct timespec ctime;
+	struct version subuid;
+	struct version passwd;
 } subuids;
+
+static bool has_changed(const char *path, struct version *version)
+{
+	struct stat st = { };
+
+	stat(path, &st);
+	if (st.st_ino == version->ino && st.st_ctim.tv_sec == version->ctime.tv_sec &&
+	    st.st_ctim.tv_nsec == version->ctime.tv_nsec)
+		return false;
+	version->ino = st.st_ino;
+	version->ctime = st.st_ctim;
+	return true;
+}
 
 /* The service asks no name service: that may ask somebody else, and wait. */
 __u32 owner_uid_named(const char *name)
 {
 	const struct passwd *user;
 	__u32 uid = OWNER_UNKNOWN;
+	unsigned long number;
 	FILE *file;
 
 	file = fopen(PASSWD, "re");
@@ -46,14 +67,16 @@ __u32 owner_uid_named(const char *name)
 			uid = user->pw_uid;
 	if (file)
 		fclose(file);
-	if (uid == OWNER_UNKNOWN && *name && !name[strspn(name, "0123456789")])
-		uid = strtoul(name, NULL, 10);
+	number = strtoul(name, NULL, 10);
+	if (uid == OWNER_UNKNOWN && *name && !name[strspn(name, "0123456789")] &&
+	    number < OWNER_UNKNOWN)
+		uid = number;
 	return uid;
 }
 
 static void add_range(const char *line)
 {
-	struct range range, *more;
+	struct range range = { }, *more;
 	char name[64];
 
 	if (sscanf(line, "%63[^:]:%u:%u", name, &range.first, &range.nr) != 3)
@@ -69,16 +92,9 @@ static void add_range(const char *line)
 
 static void read_subuids(void)
 {
-	struct stat st = { };
 	char line[256];
 	FILE *file;
 
-	stat(SUBUID, &st);
-	if (st.st_ino == subuids.ino && st.st_ctim.tv_sec == subuids.ctime.tv_sec &&
-	    st.st_ctim.tv_nsec == subuids.ctime.tv_nsec)
-		return;
-	subuids.ino = st.st_ino;
-	subuids.ctime = st.st_ctim;
 	while (subuids.nr)
 		free(subuids.ranges[--subuids.nr].name);
 	file = fopen(SUBUID, "re");
@@ -90,21 +106,28 @@ static void read_subuids(void)
 
 __u32 owner_of_uid(__u32 uid)
 {
-	const struct range *range;
-	__u32 user;
+	__u32 user = OWNER_UNKNOWN;
+	struct range *range, *end;
+	bool other_users;
 
 	if (uid < OWNER_MAX_UID)
 		return uid;
-	read_subuids();
-	for (range = subuids.ranges; range < subuids.ranges + subuids.nr; range++) {
-		if (uid - range->first >= range->nr)
+	other_users = has_changed(PASSWD, &subuids.passwd);
+	if (has_changed(SUBUID, &subuids.subuid))
+		read_subuids();
+	end = subuids.ranges + subuids.nr;
+	for (range = subuids.ranges; range < end; range++) {
+		range->is_known &= !other_users;
+		if (user != OWNER_UNKNOWN || uid - range->first >= range->nr)
 			continue;
-		user = owner_uid_named(range->name);
+		if (!range->is_known)
+			range->user = owner_uid_named(range->name);
+		range->is_known = true;
 		/* Nothing counts for root. */
-		if (user && user != OWNER_UNKNOWN)
-			return user;
+		if (range->user)
+			user = range->user;
 	}
-	return OWNER_UNKNOWN;
+	return user;
 }
 
 bool owner_of_namespace(int userns, __u32 *owner, __u64 *outermost)
@@ -144,9 +167,11 @@ static FILE *open_in(int proc, const char *name)
 /* Where there is no unified hierarchy, that of systemd stands for it. */
 static bool is_cgroup(const char *line, const char **path)
 {
-	const char *named = strstr(line, ":name=systemd:");
+	static const char named[] = ":name=systemd:";
+	const char *second = strchrnul(line, ':');
 
-	*path = !strncmp(line, "0::", 3) ? line + 3 : named ? named + 14 : "/";
+	*path = !strncmp(line, "0::", 3) ? line + 3 :
+		!strncmp(second, named, sizeof(named) - 1) ? second + sizeof(named) - 1 : "/";
 	return (*path)[0] == '/' && (*path)[1];
 }
 
@@ -174,8 +199,7 @@ bool owner_read_ids(int proc, struct owner *owner)
 		return true;
 	file = open_in(proc, "status");
 	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "PPid: %d", &owner->parent) != 1 &&
-		    sscanf(line, "Uid: %u", &owner->uid) != 1 &&
+		if (sscanf(line, "Uid: %u", &owner->uid) != 1 &&
 		    sscanf(line, "Gid: %u", &owner->gid) == 1)
 			break;
 	if (file)

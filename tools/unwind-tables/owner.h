@@ -16,8 +16,7 @@ struct owner {
 	/* Whom it counts for where no cgroup tells: a user, or OWNER_UNKNOWN and a namespace */
 	__u32 user;
 	__u64 userns;
-	/* Of the process; 0 and OWNER_UNKNOWN if these have not been read */
-	pid_t parent;
+	/* Of the process; OWNER_UNKNOWN if these have not been read */
 	__u32 uid;
 	__u32 gid;
 };

@@ -91,10 +91,10 @@ static void confine(const struct parse *parse, pid_t reader)
 	dup2(parse->out, PARSER_OUT);
 	/* FUSE takes requests of no user whom it does not know, by a descriptor neither. */
 	if (user_was_needed())
-		user_become(reader);
+		user_become(reader, PARSER_OUT + 1);
 	else
 		be_nobody();
-	syscall(SYS_close_range, PARSER_OUT + 1, ~0U, 0);
+	process_close_from(PARSER_OUT + 1, -1);
 	if (process_limit_capabilities(0, 0))
 		_exit(EPERM);
 	/* Each change of credentials takes these away. */

@@ -16,9 +16,9 @@
 /* Where there is no instance of our own */
 #define PROC	"/proc/"
 
-/* Its directory, or -1. It has this number, or a higher one: those below mean something else. */
+/* It has this number, or a higher one: those below mean something else. */
 #define MIN_FD	64
-static int proc = -1;
+int process_proc = -1;
 
 struct process process_of(pid_t pid)
 {
@@ -41,28 +41,29 @@ bool process_is_alive(const struct process *process)
 	return process->identity && process_of(process->pid).identity == process->identity;
 }
 
-void process_mount_proc(void)
+int process_mount_proc(void)
 {
-	int fs = fsopen("proc", FSOPEN_CLOEXEC), at = -1;
+	int fs = fsopen("proc", FSOPEN_CLOEXEC), at = -1, error;
 
 	if (fs >= 0 && !fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
 		at = fsmount(fs, FSMOUNT_CLOEXEC,
 			     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-	if (at >= 0) {
-		proc = fcntl(at, F_DUPFD_CLOEXEC, MIN_FD);
+	if (at >= 0)
+		process_proc = fcntl(at, F_DUPFD_CLOEXEC, MIN_FD);
+	error = process_proc < 0 ? -errno : 0;
+	if (at >= 0)
 		close(at);
-	}
 	if (fs >= 0)
 		close(fs);
+	return error;
 }
 
 int process_open_proc(const char *name, int flags)
 {
-	int fd = openat(proc, name, flags | O_CLOEXEC);
 	char path[64];
 
-	if (fd >= 0 || errno != EBADF)
-		return fd;
+	if (process_proc >= 0)
+		return openat(process_proc, name, flags | O_CLOEXEC);
 	snprintf(path, sizeof(path), PROC "%s", name);
 	return open(path, flags | O_CLOEXEC);
 }
@@ -87,15 +88,11 @@ DIR *process_list_proc(void)
 	return dir;
 }
 
-void process_close_from(int first)
+void process_close_from(int first, int but)
 {
-	if (proc < first) {
-		syscall(SYS_close_range, first, ~0U, 0);
-		return;
-	}
-	if (proc > first)
-		syscall(SYS_close_range, first, proc - 1, 0);
-	syscall(SYS_close_range, proc + 1, ~0U, 0);
+	if (but > first)
+		syscall(SYS_close_range, first, but - 1, 0);
+	syscall(SYS_close_range, but < first ? first : but + 1, ~0U, 0);
 }
 
 __u64 process_rusage_ns(const struct rusage *usage)

@@ -43,16 +43,18 @@ bool process_is_alive(const struct process *process);
 /*
  * Have an instance of procfs that nobody else can look names up in. In the usual one, any user can
  * have a directory that he may read locked for as long as he likes, /proc/PID of somebody else
- * included: getdents() locks it while it writes to memory, which may be on his file system. To be
- * called with CAP_SYS_ADMIN; without, it remains the usual one.
+ * included: getdents() locks it while it writes to memory, which may be on his file system. 0 or a
+ * negative errno: without CAP_SYS_ADMIN it remains the usual one.
  */
-void process_mount_proc(void);
+int process_mount_proc(void);
+/* Its directory, or -1. It may not go to a process that is a user's. */
+extern int process_proc;
 /* Open what is there: a descriptor or -1, and errno */
 int process_open_proc(const char *name, int flags);
 FILE *process_fopen_proc(const char *name);
 DIR *process_list_proc(void);
-/* Close all descriptors from @first on but that of this instance. */
-void process_close_from(int first);
+/* Close all descriptors from @first on but one. */
+void process_close_from(int first, int but);
 
 static inline bool process_is(const struct process *a, const struct process *b)
 {

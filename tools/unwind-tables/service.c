@@ -902,7 +902,11 @@ int cmd_serve(int argc, char **argv)
 		lower_priority();
 	raise_descriptors();
 	meet_predecessors(&service);
-	process_mount_proc();
+	ret = process_mount_proc();
+	if (ret && !opts.parent)
+		log_line(LOG_WARNING,
+			 "no procfs of its own: %s; users can have the service wait in /proc",
+			 strerror(-ret));
 	/* The parent need not listen. */
 	signal(SIGPIPE, SIG_IGN);
 	if (open_all(&service)) {

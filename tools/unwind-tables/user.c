@@ -44,6 +44,8 @@
 #define FILE_FD		0
 #define SOCKET_FD	1
 #define USERNS_FD	2
+/* Where it finds these, by which FILE_FD is opened */
+#define FDS_FD		3
 
 static struct {
 	int proc;
@@ -118,11 +120,13 @@ static void drop_capabilities(void)
  * FUSE wants all numbers to be the user's. The C library would give them to all threads, and there
  * is one. Only the owner of a user namespace can enter it without capabilities.
  */
-void user_become(pid_t parent)
+void user_become(pid_t parent, int first)
 {
 	bool enters = user.userns >= 0;
 	__u32 ids[3];
 
+	/* Between two changes of credentials, the user may be able to get at what is open. */
+	process_close_from(first, user.userns);
 	/* It would be as the kernel is set up, with the first number that changes. */
 	prctl(PR_SET_DUMPABLE, 0);
 	if (syscall(SYS_setgroups, 0, NULL) ||
@@ -145,34 +149,36 @@ void user_become(pid_t parent)
 		close(user.userns);
 }
 
-static int open_again(int fd)
+/* @fds: /proc/self/fd */
+static int open_again(int fds, int fd)
 {
-	char name[32];
+	char name[16];
 
-	snprintf(name, sizeof(name), "self/fd/%d", fd);
-	fd = process_open_proc(name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	snprintf(name, sizeof(name), "%d", fd);
+	fd = openat(fds, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 
 static void be_user(int file, int sock, bool to_read, pid_t parent)
 {
 	struct answer answer = { };
+	const int fds = process_open_proc("self/fd", O_PATH | O_DIRECTORY);
 	int fd = -1, i;
 	/* None of these is where another one goes. */
 	const int have[] = { fcntl(file, F_DUPFD, 10), fcntl(sock, F_DUPFD, 10),
-			     user.userns < 0 ? -1 : fcntl(user.userns, F_DUPFD, 10) };
+			     user.userns < 0 ? -1 : fcntl(user.userns, F_DUPFD, 10),
+			     fcntl(fds, F_DUPFD, 10) };
 
-	for (i = FILE_FD; i <= USERNS_FD; i++)
+	for (i = FILE_FD; i <= FDS_FD; i++)
 		if (have[i] < 0)
 			close(i);
 		else
 			dup2(have[i], i);
-	syscall(SYS_close_range, USERNS_FD + 1, ~0U, 0);
 	if (user.userns >= 0)
 		user.userns = USERNS_FD;
-	user_become(parent);
+	user_become(parent, FDS_FD + 1);
 	if (to_read) {
-		fd = open_again(FILE_FD);
+		fd = open_again(FDS_FD, FILE_FD);
 		answer.error = fd < 0 ? fd : 0;
 	} else if (fstat(FILE_FD, &answer.st)) {
 		answer.error = -errno;
@@ -252,8 +258,11 @@ int user_stat(int fd, struct stat *st)
 
 int user_open(int fd)
 {
-	int opened = open_again(fd);
+	const int fds = process_open_proc("self/fd", O_PATH | O_DIRECTORY);
+	int opened = fds < 0 ? -errno : open_again(fds, fd);
 	struct stat none;
 
+	if (fds >= 0)
+		close(fds);
 	return is_refusal(opened) ? ask(fd, true, &none) : opened;
 }

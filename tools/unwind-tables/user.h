@@ -31,7 +31,10 @@ bool user_was_needed(void);
 int user_stat(int fd, struct stat *st);
 int user_open(int fd);
 
-/* This process becomes the user, and keeps no capabilities; or it ends. Once. */
-void user_become(pid_t parent);
+/*
+ * This process becomes the user, and keeps neither capabilities nor a descriptor from @first on; or
+ * it ends. Once.
+ */
+void user_become(pid_t parent, int first);
 
 #endif /* __UNWIND_TABLES_USER_H */

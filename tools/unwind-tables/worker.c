@@ -714,7 +714,7 @@ static void set_descriptors(int sock)
 			close(i);
 		else
 			dup2(null, i);
-	process_close_from(READER_SOCKET + 1);
+	process_close_from(READER_SOCKET + 1, process_proc);
 }
 
 static bool send_answer(void)
