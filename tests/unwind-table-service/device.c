@@ -3,8 +3,9 @@
  * /dev/unwind_tables for programs that are started with this library in
  * LD_PRELOAD, where the kernel has none: answers as linux/unwind_table.h says it,
  * but nobody unwinds by it. What fdinfo would have is in $UNWIND_TABLES_STATE.PID. As long
- * as there is a file $UNWIND_TABLES_STATE.full, there is no room. Files of some sizes have the
- * parser in their hands. As often as $UNWIND_TABLES_STATE.locked has bytes, the memory of whoever
+ * as there is a file $UNWIND_TABLES_STATE.full, there is no room, and as long as there is one
+ * $UNWIND_TABLES_STATE.old, UNWIND_TABLE_NO_CALL is not known. Files of some sizes have the parser
+ * in their hands. As often as $UNWIND_TABLES_STATE.locked has bytes, the memory of whoever
  * is asked about is locked.
  *
  * If there is a file $UNWIND_TABLES_STATE.PID.forget, it forgets all files, as the kernel
@@ -200,34 +201,43 @@ ssize_t write(int fd, const void *data, size_t len)
 int open64(const char *path, int flags, ...) __alias("open");
 int fstat64(int fd, struct stat64 *st) __alias("fstat");
 
-static bool is_full(void)
+static bool is_told(const char *what)
 {
 	const char *path = getenv("UNWIND_TABLES_STATE");
 	char name[512];
 
-	snprintf(name, sizeof(name), "%s.full", path ?: "");
+	snprintf(name, sizeof(name), "%s.%s", path ?: "", what);
 	return path && !access(name, F_OK);
+}
+
+static bool has_no_call(const void *data, size_t len)
+{
+	const struct unwind_table_header *header = data;
+	const struct unwind_table_rule *rule = data + len;
+	unsigned int i;
+
+	for (i = 0; i < header->nr_rules; i++)
+		if ((--rule)->flags & UNWIND_TABLE_NO_CALL)
+			return true;
+	return false;
 }
 
 static int make(const struct unwind_table_make *arg)
 {
 	const char *wrong;
-	char full[512];
 	int i;
 
-	if (is_full())
+	if (is_told("full"))
 		return -ENOSPC;
-
 	if (arg->size != sizeof(*arg) || arg->flags)
 		return -EINVAL;
-	snprintf(full, sizeof(full), "%s.full", getenv("UNWIND_TABLES_STATE") ?: "");
-	if (!access(full, F_OK))
-		return -ENOSPC;
 	wrong = unwind_table_check((void *)(unsigned long)arg->data, arg->len);
 	if (wrong) {
 		fprintf(stderr, "device: %s\n", wrong);
 		return -EINVAL;
 	}
+	if (is_told("old") && has_no_call((void *)(unsigned long)arg->data, arg->len))
+		return -EINVAL;
 	for (i = 1; i < MAX_TABLES; i++) {
 		if (state->tables[i].used)
 			continue;
