@@ -18,6 +18,8 @@
 #define MAX_EVENTS	256
 /* After so long without anything to do, a worker ends. */
 #define IDLE_NS		(5 * NSEC_PER_SEC)
+/* No more readers than these are kept for that: each may have 3 MB that were the service's. */
+#define MAX_IDLE	64
 /* After so long without progress, keeper_awaits() ignores a worker: root's own, and others */
 #define ROOTS_LATE_NS	(15 * NSEC_PER_SEC)
 #define LATE_NS		(3 * NSEC_PER_SEC)
@@ -338,6 +340,16 @@ static struct job *take(struct worker *worker)
 	return job;
 }
 
+static bool is_kept(const struct worker *worker)
+{
+	const struct worker *other;
+	unsigned int nr = 0;
+
+	for (other = worker->keeper->workers; other; other = other->next)
+		nr += other != worker && other->reader.pid && !other->at_work;
+	return nr < MAX_IDLE;
+}
+
 /* Returns whether there was anything. */
 static bool do_next(struct worker *worker)
 {
@@ -358,7 +370,7 @@ static bool do_next(struct worker *worker)
 	if (worker->share->root && keeper_walk_on(worker))
 		return true;
 	worker->progress = now_ns();
-	wait_on(keeper, &worker->more, IDLE_NS);
+	wait_on(keeper, &worker->more, is_kept(worker) ? IDLE_NS : 0);
 	return worker->first[0] || worker->first[1];
 }
 
