@@ -3,8 +3,10 @@
 #define _LINUX_UNWIND_USER_H
 
 #include <linux/jump_label.h>
+#include <linux/mm_types.h>
 #include <linux/unwind_user_types.h>
 
+struct inode;
 struct k_sigaction;
 
 #ifdef CONFIG_UNWIND_USER
@@ -45,6 +47,22 @@ static __always_inline bool unwind_user_has_tables(void)
 	       static_branch_unlikely(&unwind_in_place_key) &&
 	       READ_ONCE(sysctl_unwind_in_place);
 }
+
+#ifdef CONFIG_UNWIND_USER_CODE
+/**
+ * unwind_vma_gone - Is a mapping no longer there?
+ * @vma:	The mapping
+ * @inode:	What was read as the inode of its file, or NULL
+ *
+ * Context: The RCU reader in which @vma was found.
+ * Return: True if @vma may have been freed, so that what was read of it counts for nothing.
+ */
+static inline bool unwind_vma_gone(const struct vm_area_struct *vma,
+				   const struct inode *inode)
+{
+	return READ_ONCE(vma->detached);
+}
+#endif
 
 #else /* !CONFIG_UNWIND_USER */
 

@@ -24,6 +24,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/unwind_code.h>
+#include <linux/unwind_user.h>
 
 #include <asm/unwind_user.h>
 
@@ -47,7 +48,7 @@ static void set_identity(struct unwind_identity *id, const struct inode *inode)
 /**
  * unwind_range_set - Describe a mapping
  * @range:	Gets place and file
- * @vma:	The mapping
+ * @vma:	The mapping, of current's mm
  *
  * Context: mmap lock held, or that of @vma; or an RCU reader, in which @vma may be
  *	    changing, so that whether it is detached is to be asked again afterwards.
@@ -67,13 +68,13 @@ bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *v
 		 * See look+unmap.litmus.
 		 */
 		smp_rmb();
-		if (!inode || READ_ONCE(vma->detached))
+		if (!inode || unwind_vma_gone(vma, inode))
 			return false;
 		set_identity(&range->identity, inode);
 	}
 	range->start = READ_ONCE(vma->vm_start);
 	range->end = READ_ONCE(vma->vm_end);
-	range->key = inode ?: arch_unwind_vdso_key(vma);
+	range->key = inode ?: arch_unwind_vdso_key(current->mm, vma);
 	range->differs = unwind_vma_may_differ(vma);
 	range->delta = 0;
 	if (range->key)
@@ -113,7 +114,7 @@ static enum unwind_user_status look(struct mm_struct *mm, unsigned long pc,
 	 * change comes after mm_lock_seqcount_begin(), see seq+look.litmus.
 	 */
 	smp_rmb();
-	if (!has_file || pc < range->start || pc >= range->end || READ_ONCE(vma->detached))
+	if (!has_file || pc < range->start || pc >= range->end || unwind_vma_gone(vma, NULL))
 		return UNWIND_USER_CHANGING;
 	if (!is_code)
 		return UNWIND_USER_NO_CODE;

@@ -39,7 +39,7 @@
 #include "table.h"
 #include "table_file.h"
 
-#include <trace/events/unwind.h>
+#include <trace/events/unwind_table.h>
 
 /* Tables of a descriptor, and what they are attached to */
 #define TABLE_MAX_TABLES	BIT(16)
@@ -297,7 +297,7 @@ static const void *find_code(struct vm_area_struct *vma, struct file **file)
 
 	if (!(vma->vm_flags & VM_EXEC))
 		return ERR_PTR(-EFAULT);
-	key = arch_unwind_vdso_key(vma);
+	key = arch_unwind_vdso_key(vma->vm_mm, vma);
 	if (key)
 		return key;
 	if (!vma->vm_file || !S_ISREG(file_inode(vma->vm_file)->i_mode))
@@ -574,18 +574,19 @@ struct table_counts {
 static DEFINE_PER_CPU(struct table_counts, table_counts);
 
 /**
- * unwind_files_count_walk - Count a walk
- * @state:	Its result
+ * unwind_files_count_walk - Count a walk of 64-bit code
+ * @end:	Why it ended
+ * @frames:	Callers that were found by tables for files
+ * @fp_frames:	Those that were found by frame pointers
  */
-void unwind_files_count_walk(const struct unwind_user_state *state)
+void unwind_files_count_walk(enum unwind_user_status end, unsigned int frames,
+			     unsigned int fp_frames)
 {
-	if (state->word_size != sizeof(u64))
-		return;
 	this_cpu_inc(table_counts.walks);
-	if (state->status == UNWIND_USER_END)
+	if (end == UNWIND_USER_END)
 		this_cpu_inc(table_counts.complete);
-	this_cpu_add(table_counts.frames, state->frames[UNWIND_USER_TYPE_FILE]);
-	this_cpu_add(table_counts.fp_frames, state->frames[UNWIND_USER_TYPE_FP]);
+	this_cpu_add(table_counts.frames, frames);
+	this_cpu_add(table_counts.fp_frames, fp_frames);
 }
 
 static u64 sum_of(const u64 __percpu *count)

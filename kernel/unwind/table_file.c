@@ -22,7 +22,8 @@
 #include "code.h"
 #include "table_file.h"
 
-#include <trace/events/unwind.h>
+#define CREATE_TRACE_POINTS
+#include <trace/events/unwind_table.h>
 
 DEFINE_STATIC_KEY_FALSE(unwind_files_key);
 

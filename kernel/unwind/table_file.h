@@ -119,7 +119,8 @@ int unwind_file_attach(const void *key, const struct inode *inode,
 		       struct unwind_attach *attach);
 void unwind_table_detach(struct unwind_table *table);
 
-void unwind_files_count_walk(const struct unwind_user_state *state);
+void unwind_files_count_walk(enum unwind_user_status end, unsigned int frames,
+			     unsigned int fp_frames);
 
 /*
  * The table that applies, in an RCU reader, which keeps it. User access may be enabled: no

@@ -916,6 +916,13 @@ static __always_inline void unwind_user_walk(struct unwind_user_state *state,
 	trace->end = state->status;
 }
 
+static void unwind_user_count(const struct unwind_user_state *state)
+{
+	if (unwind_files_used() && state->word_size == sizeof(u64))
+		unwind_files_count_walk(state->status, state->frames[UNWIND_USER_TYPE_FILE],
+					state->frames[UNWIND_USER_TYPE_FP]);
+}
+
 /**
  * unwind_user - Walk the user space stack of the current task
  * @trace:		Where to put the addresses; @trace->entries is the
@@ -953,8 +960,7 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 	unwind_code_begin(&code, state.in_place);
 	unwind_user_walk(&state, trace, max_entries);
 	unwind_sframe_put(code.sframe);
-	if (unwind_files_used())
-		unwind_files_count_walk(&state);
+	unwind_user_count(&state);
 
 	/* A fatal signal ends page faults: blame that, not the stack. */
 	if (state.status == UNWIND_USER_FAULT && fatal_signal_pending(current))
@@ -1025,8 +1031,7 @@ void unwind_user_in_place(struct unwind_stacktrace *trace, unsigned int max_entr
 		state.code = &code;
 		unwind_code_begin(&code, state.in_place);
 		unwind_user_walk(&state, trace, max_entries);
-		if (unwind_files_used())
-			unwind_files_count_walk(&state);
+		unwind_user_count(&state);
 		if (code.wants_look)
 			unwind_deferred_look(code.um ? &code.um->looks : NULL);
 	}

@@ -1285,5 +1285,6 @@ static struct kunit_suite unwind_table_suite = {
 kunit_test_suite(unwind_table_suite);
 
 MODULE_DESCRIPTION("KUnit tests for tables of unwind rules for files");
-MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING);
+/* MODULE_IMPORT_NS() takes a string in some kernels, and none in others. */
+MODULE_INFO(import_ns, "EXPORTED_FOR_KUNIT_TESTING");
 MODULE_LICENSE("GPL");

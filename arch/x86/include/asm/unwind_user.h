@@ -71,10 +71,11 @@ static inline bool arch_unwind_user_compat_auxv(const struct mm_struct *mm)
  * What the vDSO for 64-bit code is known by in all processes, if that is what is mapped;
  * else NULL. A program can unmap it, and map something else there.
  */
-static inline const void *arch_unwind_vdso_key(const struct vm_area_struct *vma)
+static inline const void *arch_unwind_vdso_key(const struct mm_struct *mm,
+					       const struct vm_area_struct *vma)
 {
 	/* Another thread may change it, see prctl_map_vdso(). */
-	const struct vdso_image *image = READ_ONCE(vma->vm_mm->context.vdso_image);
+	const struct vdso_image *image = READ_ONCE(mm->context.vdso_image);
 
 	return image == &vdso_image_64 && vma_is_vdso(vma) ? image : NULL;
 }

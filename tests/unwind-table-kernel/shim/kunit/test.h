@@ -74,7 +74,7 @@ static inline int kunit_run(struct kunit_suite *suite)
 #define kunit_test_suite(suite)						\
 	int main(void) { return kunit_run(&(suite)); }
 #define MODULE_DESCRIPTION(text)	_Static_assert(1, text)
-#define MODULE_IMPORT_NS(ns)		_Static_assert(1, #ns)
+#define MODULE_INFO(tag, info)		_Static_assert(1, #tag)
 #define MODULE_LICENSE(text)		_Static_assert(1, text)
 
 #endif /* _TABLE_KUNIT_H */
