@@ -4,6 +4,7 @@
 
 CMD ?=
 PROGRAM ?=
+NAME ?=
 T ?=
 MIN ?= 10
 V ?= 1
@@ -25,7 +26,7 @@ ifneq ($(BASE),6.12)
 endif
 
 .PHONY: help tree refresh kernel perf unwind-tables shell run flame test deb deb-test repo update update-all soak hostile \
-	first-run fuzz fuzz-walks litmus unmodified assembly assembly-steps event-tools switches jits recipes series prove check bench cost figures picture \
+	first-run fuzz fuzz-walks mutate litmus unmodified assembly assembly-steps event-tools switches jits recipes series prove check bench cost figures picture \
 	clean distclean root
 
 help:
@@ -51,6 +52,7 @@ help:
 	@echo 'make hostile [MIN=30] have one user attack the service in all ways at once, beside others'
 	@echo 'make fuzz [MIN=10]    run the suites that fuzz, MIN minutes for each fuzzer'
 	@echo 'make fuzz-walks [MIN=30] walk random stacks in random worlds on the debug kernel'
+	@echo 'make mutate [NAME=mutation] break rules of the kernel one by one: does a test notice?'
 	@echo 'make litmus           check what is read without locks against the memory model'
 	@echo 'make tree             the kernel tree: base plus one commit per step of the series'
 	@echo 'make refresh          write the commits of the tree back to the series'
@@ -141,6 +143,9 @@ fuzz: tree
 fuzz-walks: tree
 	@harness/build debug
 	@harness/fuzz-walks debug $$((60 * $(if $(filter command environment,$(firstword $(origin MIN))),$(MIN),30)))
+
+mutate: tree
+	@harness/mutate $(NAME)
 
 litmus: tree
 	@harness/litmus
