@@ -90,11 +90,12 @@ static void confine(const struct parse *parse, pid_t reader)
 	dup2(parse->file, PARSER_IN);
 	dup2(parse->out, PARSER_OUT);
 	/* FUSE takes requests of no user whom it does not know, by a descriptor neither. */
-	if (user_was_needed())
+	if (user_was_needed()) {
 		user_become(reader, PARSER_OUT + 1);
-	else
+	} else {
+		process_close_from(PARSER_OUT + 1, -1);
 		be_nobody();
-	process_close_from(PARSER_OUT + 1, -1);
+	}
 	if (process_limit_capabilities(0, 0))
 		_exit(EPERM);
 	/* Each change of credentials takes these away. */
