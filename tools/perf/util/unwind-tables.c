@@ -48,9 +48,9 @@ static unsigned int nr_left;
 /* Only these of the processes that run already, or threads of them; NULL: all */
 static const char *only_processes(struct target *target)
 {
-	if (target__has_cpu(target) || target->uid_str)
-		return NULL;
-	return target->pid ?: target->tid ?: "";
+	if (target->pid || target->tid)
+		return target->pid ?: target->tid;
+	return target__none(target) ? "" : NULL;
 }
 
 /* It is no child of ours: we may be waiting for another one. */
