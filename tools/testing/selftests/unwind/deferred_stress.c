@@ -6,6 +6,7 @@
  */
 #include "engine_test.h"
 #include "unwind_harness.h"
+#include "unwind_perf.h"
 
 #include <time.h>
 
@@ -169,25 +170,36 @@ TEST_F(stress, arm_and_disarm_while_requested)
 	EXPECT_EQ(log_rets(log, -1, UT_QUEUED), log_count(log, 'C', -1));
 }
 
-/* Objects of the slab cache that holds a task's trace; -1 if not to be known. */
+/* Objects of the slab cache that has tasks' traces; -1 if that is not known. */
 static long trace_objects(void)
 {
-	char name[64], line[512];
-	long active, sum = -1;
+	char line[512];
+	long active = -1;
 	FILE *file;
 
 	file = fopen("/proc/slabinfo", "r");
 	if (!file)
 		return -1;
-	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%63s %ld", name, &active) != 2)
-			continue;
-		if (!strcmp(name, "kmalloc-4k") ||
-		    !strcmp(name, "kmalloc-cg-4k"))
-			sum = (sum < 0 ? 0 : sum) + active;
-	}
+	while (fgets(line, sizeof(line), file) &&
+	       sscanf(line, "unwind_cache %ld", &active) != 1)
+		;
 	fclose(file);
-	return sum;
+	return active;
+}
+
+/* Tasks and what they have replaced are freed after a grace period. */
+static long more_trace_objects(long before, long allowed)
+{
+	long more;
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		more = trace_objects() - before;
+		if (more < allowed)
+			break;
+		usleep(100000);
+	}
+	return more;
 }
 
 static void *ask_main(void *arg)
@@ -207,13 +219,13 @@ static void *ask_main(void *arg)
 TEST_F_TIMEOUT(stress, fork_and_exit_storm_leaks_no_cache, 600)
 {
 	struct log *log = &self->s.log;
-	long before, after;
 	pthread_t thread;
 	int i, status;
+	long before;
 	pid_t pid;
 
 	if (trace_objects() < 0)
-		SKIP(return, "needs /proc/slabinfo with kmalloc-4k");
+		SKIP(return, "needs /proc/slabinfo with unwind_cache");
 	/* One round to warm up, one that counts. */
 	for (i = 0, before = 0; i < 2 * TASKS; i++) {
 		if (i == TASKS)
@@ -237,26 +249,19 @@ TEST_F_TIMEOUT(stress, fork_and_exit_storm_leaks_no_cache, 600)
 			log_free(log);
 		}
 	}
-	/* Tasks are freed after a grace period. */
-	for (i = 0; i < 100; i++) {
-		after = trace_objects();
-		if (after - before < TASKS / 2)
-			break;
-		usleep(100000);
-	}
 	/* A leak would be one or two for each of the tasks. */
-	EXPECT_LT(after - before, TASKS / 2);
+	EXPECT_LT(more_trace_objects(before, TASKS / 2), TASKS / 2);
 }
 
 /* A task has one cache, however often it is asked. */
 TEST_F(stress, task_that_is_asked_often_has_one_cache)
 {
-	long before, after;
+	long before;
 	int i;
 
 	before = trace_objects();
 	if (before < 0)
-		SKIP(return, "needs /proc/slabinfo with kmalloc-4k");
+		SKIP(return, "needs /proc/slabinfo with unwind_cache");
 	for (i = 0; i < TASKS; i++) {
 		ASSERT_EQ(0, chain_cmd(self->s.fd, "req 3 task"));
 		if (i % 50 == 49) {
@@ -265,8 +270,40 @@ TEST_F(stress, task_that_is_asked_often_has_one_cache)
 			log_free(&self->s.log);
 		}
 	}
-	after = trace_objects();
-	EXPECT_LT(after - before, TASKS / 2);
+	EXPECT_LT(more_trace_objects(before, TASKS / 2), TASKS / 2);
+}
+
+static void *ask_twice_main(void *arg)
+{
+	struct session *s = arg;
+
+	if (up_write_number(SYSCTL_MAX_STACK, 127))
+		return "the sysctl cannot be set";
+	chain_cmd(s->fd, "req 3 task");
+	up_write_number(SYSCTL_MAX_STACK, 1024);
+	chain_cmd(s->fd, "req 3 task");
+	return NULL;
+}
+
+/* A larger cache takes the place of the first one, which is freed. */
+TEST_F(stress, tasks_that_get_a_larger_cache_have_only_that)
+{
+	long before = trace_objects();
+	long long allowed = up_read_number(SYSCTL_MAX_STACK);
+	pthread_t thread;
+	void *failed;
+	int i;
+
+	if (before < 0)
+		SKIP(return, "needs /proc/slabinfo with unwind_cache");
+	for (i = 0, failed = NULL; i < TASKS && !failed; i++) {
+		ASSERT_EQ(0, pthread_create(&thread, NULL, ask_twice_main,
+					    &self->s));
+		pthread_join(thread, &failed);
+	}
+	up_write_number(SYSCTL_MAX_STACK, allowed);
+	ASSERT_STREQ(NULL, failed);
+	EXPECT_LT(more_trace_objects(before, TASKS / 2), TASKS / 2);
 }
 
 /* A session that ends with requests pending: nobody is called any more. */
