@@ -40,7 +40,8 @@ help:
 	@echo 'make deb [CONFIG=cloud]'
 	@echo '                      build Debian packages of the kernel, perf and the tools, with the'
 	@echo '                      configuration generic (the default), cloud, host or a file'
-	@echo 'make deb-test         install, use, update and remove the packages on a Debian 13 in QEMU'
+	@echo 'make deb-test [T=secure]  install, use, update and remove the packages on a Debian 13 in QEMU;'
+	@echo '                      secure: only boot them with Secure Boot'
 	@echo 'make repo [REPO=dir] [URL=where] [KEY=key]'
 	@echo '                      add the packages of make deb to a signed apt repository'
 	@echo 'make update [CONFIG=cloud] [REPO=dir] [URL=where] [KEY=key] [MAILTO=address]'
@@ -117,7 +118,7 @@ deb: tree
 	@harness/deb '$(CONFIG)'
 
 deb-test: root
-	@harness/deb-test
+	@harness/deb-test $(T)
 
 repo: root
 	@harness/repo
