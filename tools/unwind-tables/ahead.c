@@ -3,7 +3,7 @@
  * The keeper's walk through directories, whose programs and libraries get tables
  * before they run. It goes in small steps, so that its caller can handle programs that
  * start in between. The keeper's reader does all the reading; this file only keeps
- * track of what is still to be asked.
+ * track of the questions that remain.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ struct place {
 struct ahead {
 	const char **named;
 	unsigned int nr_named;
-	/* The named directory that the walk is in, and what is left of it, by paths */
+	/* The named directory that the walk is in, and the paths still to be read there */
 	unsigned int at_named;
 	bool inside;
 	char **pending;
@@ -38,7 +38,7 @@ struct ahead {
 	__u64 position;
 	bool end;
 	bool has_program;
-	/* What was found there, as the reader tells it */
+	/* The names found there, in the reader's format */
 	char names[READER_MAX_NAMES + 1];
 	size_t at_name;
 	size_t names_len;
@@ -182,7 +182,7 @@ static void hung(struct ahead *ahead)
 		leave_named(ahead);
 }
 
-/* What was named is no directory: it may be a program by itself. */
+/* The name is not of a directory: it may be of a program. */
 static enum outcome see_named(struct ahead *ahead, struct worker *worker)
 {
 	const char *named = ahead->named[ahead->at_named];

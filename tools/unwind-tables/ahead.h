@@ -42,10 +42,10 @@ struct reader_page *keeper_page(struct worker *worker);
 enum outcome keeper_see_path(struct worker *worker, const char *directory, const char *path);
 
 void keeper_walk_begins(struct worker *worker);
-/* Nothing was left out, so what the walk did not meet has been removed, or replaced. */
+/* Nothing was left out, so files that the walk did not meet have been removed or replaced. */
 void keeper_walk_ends(struct worker *worker);
 
-/* What was named, and asked about last, is not there, or cannot be used. */
+/* The named path that was asked about last does not exist, or cannot be used. */
 void keeper_complain_named(struct worker *worker, const char *named);
 
 #endif /* __UNWIND_TABLES_AHEAD_H */

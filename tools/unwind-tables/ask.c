@@ -53,7 +53,7 @@ static void complain_slow(struct worker *worker)
 				name, READER_SECONDS, KEEPER_SLOW_SECONDS);
 }
 
-/* @took: how long there was no answer. What the reader has used is not known then. */
+/* @took: how long there was no answer. The CPU time of the reader is not known then. */
 static void pay(struct worker *worker, __s64 took)
 {
 	const struct reader *reader = &worker->reader;
@@ -100,7 +100,7 @@ enum outcome keeper_ask(struct worker *worker, enum reader_question question, pi
 	struct keeper *keeper = worker->keeper;
 	enum outcome outcome;
 
-	/* Before: if the number is another process's by the time of the answer, it has ended. */
+	/* First: if the PID is another process's by the time of the answer, this one has ended. */
 	if (pid)
 		worker->asked = process_of(pid);
 	if (!keeper_may_ask(keeper, pid ? &worker->asked : NULL) ||
@@ -113,7 +113,7 @@ enum outcome keeper_ask(struct worker *worker, enum reader_question question, pi
 	page->exclude.len = keeper->exclude.len;
 	memcpy(page->exclude.all, keeper->exclude.all, keeper->exclude.len);
 	outcome = keeper_ask_more(worker, question);
-	/* Somebody has killed the reader, or it has crashed, which it will again. */
+	/* Somebody has killed the reader, or it has crashed; then it will crash again. */
 	if (outcome == OUTCOME_DIED)
 		outcome = keeper_ask_more(worker, question);
 	if (outcome == OUTCOME_SLOW && pid)

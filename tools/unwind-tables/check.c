@@ -22,7 +22,7 @@
 
 /* Differences of a file that are printed, unless all are wanted */
 #define MAX_PRINTED	10
-/* Where there are no rows, elfutils is asked at every so many bytes. */
+/* Where there are no rows, elfutils is asked every so many bytes. */
 #define STEP		16
 
 /* What became of a place */
@@ -199,7 +199,7 @@ static enum outcome compare(const struct unwind_table_rule *rule,
 	struct frame ours, theirs;
 	int i;
 
-	/* Twice: that both are the same by chance is out of the question. */
+	/* Twice, so that they cannot be the same by chance. */
 	for (i = 0; i < 2; i++) {
 		machine_init(&machine, 0x9e3779b97f4a7c15ull << i, address);
 		frame_of_rule(&machine, rule, &ours);
@@ -212,7 +212,7 @@ static enum outcome compare(const struct unwind_table_rule *rule,
 		if (theirs.strange)
 			return OUT_STRANGE;
 		*what = difference(&ours, &theirs);
-		/* Below SP is what the function that was called has saved. */
+		/* Below SP are words that the called function has saved. */
 		if (*what)
 			return rule->cfa.where == UNWIND_TABLE_REG_DEREF &&
 			       rule->cfa.reg == REG_SP && rule->cfa.off < 0 ?
@@ -285,7 +285,7 @@ static void check_page(struct check *check, __u64 offset, __u32 first,
 	}
 }
 
-/* Code of which the table says nothing */
+/* Code that the table does not describe */
 static void check_gap(struct check *check, __u64 start, __u64 end)
 {
 	for (; start < end; start += STEP)
@@ -301,7 +301,7 @@ static bool is_gap(const struct view *view, __u32 nr)
 	       view->rules[view->rows[row].rule].kind == UNWIND_TABLE_NOT_COVERED;
 }
 
-/* A segment: pages with rules, and what is between them */
+/* A segment: pages with rules, and the code between them */
 static void check_segment(struct check *check, const GElf_Phdr *segment)
 {
 	__u64 offset = segment->p_offset, page;
@@ -373,7 +373,7 @@ static int check_file(const char *path, bool all)
 		check.outcomes[OUT_DIFFERENT]++;
 	}
 
-	/* That of .eh_frame belongs to the ELF file, and goes with it. */
+	/* That of .eh_frame belongs to the ELF file, and is freed with it. */
 	dwarf_end(check.dwarf);
 	if (check.cfi && !check.dwarf)
 		dwarf_cfi_end(check.cfi);

@@ -12,8 +12,8 @@
 #define REG_IP		16
 
 /*
- * A machine that never was: registers and memory have contents that depend on the
- * seed alone. What yields the same from two of them is the same.
+ * An imaginary machine: registers and memory have contents that depend on the seed
+ * alone. Two rules that give the same results on two machines are the same.
  */
 struct machine {
 	__u64 seed;
@@ -25,8 +25,8 @@ void machine_init(struct machine *machine, __u64 seed, __u64 ip);
 __u64 machine_read(const struct machine *machine, __u64 address);
 
 /*
- * Evaluate an expression; @is_value: what is on top at the end is the value itself,
- * not its address. false: with an operation that is not known here
+ * Evaluate an expression; @is_value: the top of the stack at the end is the value
+ * itself, not its address. false: with an operation that is not known here
  */
 bool dwarf_eval(const struct machine *machine, const Dwarf_Op *ops, size_t nr,
 		__u64 *result, bool *is_value);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What all processes map, and that they end, by an event that counts nothing: one on
- * each CPU, with the ring of its records.
+ * Mappings and ends of all processes, from an event that counts nothing: one on each CPU, with the
+ * ring of its records.
  *
  * On some kernels it takes CAP_SYS_ADMIN to open them, and they have to be opened again when CPUs
- * come. So processes of their own do that, which do nothing else and look at nothing.
+ * come online. So separate processes do that, which do nothing else and look at nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +90,7 @@ static void ring_close(struct ring *ring)
 /* Where it has its socket */
 #define SOCKET		3
 
-/* So often one is asked that does not answer within a second. */
+/* How often a process that does not answer within a second is asked */
 #define OPENER_TRIES	5
 
 /* To it, from us */
@@ -180,7 +180,7 @@ static void be_opener(int sock)
 	if (dup2(sock, SOCKET) < 0)
 		_exit(1);
 	syscall(SYS_close_range, SOCKET + 1, ~0U, 0);
-	/* Who started the service may wait until these are closed. */
+	/* The program that started the service may wait until these are closed. */
 	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (i = 0; i <= STDERR_FILENO; i++)
 		if (fd < 0)
@@ -219,7 +219,7 @@ int events_start(void)
 	return pid < 0 ? -errno : 0;
 }
 
-/* One that is killed may have taken the request with it; one that was slow may answer twice. */
+/* A process that was killed may have lost the request; a slow one may answer twice. */
 static int have_opened(int cpu)
 {
 	struct opened opened;
@@ -313,8 +313,8 @@ static __u64 time_enabled(const struct ring *ring)
 }
 
 /*
- * When a CPU goes, perf takes its events off, and when it comes again, nothing puts them back.
- * poll() does not say so; but their time stands still.
+ * When a CPU goes offline, perf takes its events off, and when it is online again, nothing puts
+ * them back. poll() does not say so; but their time stands still.
  */
 static bool is_off(const struct ring *ring)
 {
@@ -360,7 +360,7 @@ static __u64 key_of(const struct mmap_record *record)
 	return hash_bytes(&record->maj, end - (const char *)&record->maj);
 }
 
-/* A mapping, or what mprotect() has made of one. Without an inode it has no file. */
+/* A mapping, or one that mprotect() has changed. Without an inode it has no file. */
 static void see_mapping(const struct mmap_record *record, events_mapping_t mapped,
 			void *arg)
 {

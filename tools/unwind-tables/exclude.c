@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What has no tables because the administrator says so: see exclude.h */
+/* Files that get no tables because the administrator says so: see exclude.h */
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
 #define __UNWIND_TABLES_EXCLUDE_H
 
 /*
- * What the administrator wants to have no tables, from a file of lines "path PATTERN",
- * "user NAME" and "cgroup PATTERN".
+ * Files that get no tables because the administrator says so, from a file of lines "path
+ * PATTERN", "user NAME" and "cgroup PATTERN".
  */
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@ enum exclude_kind {
 	EXCLUDE_CGROUP	= 'c',
 };
 
-/* Kinds with what is excluded, each of which ends with a zero */
+/* Each entry is a kind, then an excluded name or pattern, and ends with a zero. */
 struct exclude {
 	size_t len;
 	char all[8192];
@@ -25,7 +25,7 @@ struct exclude {
 /* Returns 0, the number of the line that is wrong, or -ENOSPC or another negative errno. */
 int exclude_read(struct exclude *exclude, const char *path);
 
-/* Patterns are those of the shell, and stand for what is below, too. */
+/* Patterns are those of the shell, and also match everything below. */
 bool exclude_has(const struct exclude *exclude, enum exclude_kind kind, const char *text);
 
 #endif /* __UNWIND_TABLES_EXCLUDE_H */

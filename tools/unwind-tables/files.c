@@ -190,7 +190,7 @@ struct file *files_oldest_ahead(const struct files *files, bool with_table)
 	return oldest;
 }
 
-/* What nobody has mapped goes first, then what is not root's, then what is largest. */
+/* Unmapped files are dropped first, then those that are not root's, then the largest. */
 static bool goes_before(const struct file *a, const struct file *b)
 {
 	if (!a->unused_since != !b->unused_since)
@@ -219,7 +219,7 @@ void files_free(struct files *files)
 {
 	struct file *file;
 
-	/* With the device, their tables go. */
+	/* Closing the device drops their tables. */
 	while ((file = files_next(files, NULL)))
 		unlink_file(files, file);
 	shares_free(&files->shares);

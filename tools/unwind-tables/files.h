@@ -2,7 +2,7 @@
 #ifndef __UNWIND_TABLES_FILES_H
 #define __UNWIND_TABLES_FILES_H
 
-/* The files that were seen: which table each has, or why none, and who pays for it */
+/* The files that were seen: the table of each, or why there is none, and who pays for it */
 
 #include "keeper.h"
 #include "reader.h"
@@ -23,7 +23,7 @@ enum file_state {
 	FILE_FULL,	/* No room; when there is some */
 };
 
-/* A table in the kernel, and what it was made of */
+/* A table in the kernel, and the data that it was made from */
 struct made {
 	__u32 table;
 	__u64 fingerprint;
@@ -48,9 +48,9 @@ struct file {
 	enum file_state state;
 	/* FILE_BUSY because the share has no time, and for no other reason */
 	bool waits;
-	/* It is in the queue of somebody who is to try it again. */
+	/* It is in the queue of a share that is to try it again. */
 	bool queued;
-	/* Who was needed to see it, if it has no table; or OWNER_UNKNOWN */
+	/* The user who was needed to see it, if it has no table; or OWNER_UNKNOWN */
 	__u32 seen_by;
 	struct made made;
 	time_t retry;
@@ -63,7 +63,7 @@ struct file {
 	bool witnessed;
 	/* Since when it has not been mapped; 0 if it is mapped */
 	time_t unused_since;
-	/* It is kept though nobody has it mapped: the last walk ahead came past it. */
+	/* It is kept though nobody has it mapped: the last walk ahead found it. */
 	bool ahead;
 	unsigned int walk;
 	/* When somebody was seen to have it mapped, 0 if never */
@@ -87,7 +87,7 @@ struct file *files_first_of(const struct files *files, const struct mapping *map
 struct file *files_next_of(const struct file *file);
 struct file *files_find(const struct files *files, const struct mapping *mapping);
 
-/* Which one it is, for whoever comes back to it when it may have been forgotten; or NULL then */
+/* Identifies a file for a later look-up, which finds NULL if the file has been forgotten */
 struct held {
 	__u64 dev;
 	__u64 ino;
@@ -108,10 +108,10 @@ void files_set_share(struct files *files, struct file *file, struct share *share
 
 /* Does one have the same content, with another identity? */
 bool files_has_twin(const struct files *files, const struct file_id *id);
-/* What a share needs least, of its tables or of all its files; or NULL */
+/* The file that a share needs least, of those with tables or of all; or NULL */
 struct file *files_dispensable(const struct files *files, const struct share *share,
 			       bool with_table);
-/* Of files kept ahead but not mapped: the one last mapped longest ago */
+/* The file kept ahead, but not mapped, that was last mapped longest ago */
 struct file *files_oldest_ahead(const struct files *files, bool with_table);
 
 #endif /* __UNWIND_TABLES_FILES_H */

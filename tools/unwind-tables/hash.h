@@ -3,8 +3,8 @@
 #define __UNWIND_TABLES_HASH_H
 
 /*
- * Hashes that decide whether two things are the same, where whoever made one of them
- * might like to have it taken for the other.
+ * Hashes that decide whether two things are the same, where the maker of one of them
+ * may try to have it taken for the other.
  */
 
 #include <stddef.h>

@@ -5,13 +5,13 @@
 /*
  * The parts of the keeper:
  *
- *	keeper.c	whose process it is; what is to be looked at, and what was left out
- *	jobs.c		a thread for each share that has something to do
- *	ask.c		asks the reader of a share, and has whoever pays for that pay
+ *	keeper.c	finds the share of a process; what to look at, and what to leave out
+ *	jobs.c		a thread for each share that has work
+ *	ask.c		asks the reader of a share, and charges the share that pays for it
  *	tables.c	has the table of a file made and attached, and sees what came of it
- *	room.c		who gives way if there is not enough for all
+ *	room.c		decides which share gives way if there is not enough for all
  *	sweep.c		looks at what is still mapped
- *	walk.c		what is done ahead with the files that ahead.c comes past
+ *	walk.c		handles the files that ahead.c finds
  *
  * The others know nothing of it: files.c, share.c, kernel.c, reader.c; ahead.c only what is in
  * ahead.h.
@@ -19,8 +19,8 @@
  * One lock protects all that is in here, and all that is called from here. A thread holds it
  * while it runs, and releases it to wait only: for an answer, a job, its turn, a place for a
  * parser, another share's work on the same file, the end of a process, events, or the close of a
- * user's file. After a call that may wait, files and shares have to be looked up again. What
- * belongs to a share makes only the thread of that share wait.
+ * user's file. After a call that may wait, files and shares have to be looked up again. Processes
+ * and files of a share make only the thread of that share wait.
  */
 
 #include <dirent.h>
@@ -41,7 +41,7 @@ struct job {
 	enum job_kind kind;
 	pid_t pid;
 	__u64 address;
-	/* Of an event: stands for its file */
+	/* Of an event: identifies its file */
 	__u64 key;
 	/* Of JOB_RETRY */
 	struct mapping file;
@@ -49,26 +49,26 @@ struct job {
 	char *path;
 };
 
-/* Does what there is to do for a share: a thread, with a reader. It ends when that is all. */
+/* Does the work of a share: a thread, with a reader. It ends when there is no more work. */
 struct worker {
 	struct worker *next;
 	struct keeper *keeper;
 	struct share *share;
 	struct reader reader;
-	/* The two queues: [0] for JOB_EVENT, JOB_LOOK and JOB_PATH, [1] for what waits for those */
+	/* The two queues: [0] for JOB_EVENT, JOB_LOOK and JOB_PATH, [1] for the later ones */
 	struct job *first[2];
 	struct job **last[2];
 	unsigned int nr_jobs[JOB_KINDS];
 	pthread_cond_t more;
-	/* When it has got on for the last time, with a question or a job */
+	/* When it last made progress, with a question or a job */
 	__s64 progress;
-	/* It has its turn; who has come after it, and waits for one, too */
+	/* It has its turn; the next worker that waits for one */
 	bool at_work;
 	struct worker *behind;
-	/* The process of the last question about one; it is another share's */
+	/* The process of the last question about one; whether it is another share's now */
 	struct process asked;
 	bool moved;
-	/* Who pays for the next question, if it is not this share */
+	/* The share that pays for the next question, if it is not this one */
 	struct share *payer;
 	/* Questions that were not answered in time */
 	unsigned int hangs;
@@ -77,7 +77,7 @@ struct worker {
 	/* The file whose table is being made, and since when; 0: none is */
 	struct file_id making;
 	__s64 making_since;
-	/* Since when a parser is waited for, or at work, or 0; of memory, that it may take */
+	/* Since when it waits for a parser to begin, and to end, or 0; memory of the parser */
 	__s64 awaits_parser;
 	__s64 parsing_since;
 	__u64 parser_bytes;
@@ -86,7 +86,7 @@ struct worker {
 /* A look at what is still mapped */
 struct sweep {
 	bool runs;
-	/* /proc, while not all processes have been given to their shares; else NULL */
+	/* /proc, while not all processes have been given to their shares; otherwise NULL */
 	DIR *proc;
 	/* This is the second pass over /proc. */
 	bool again;
@@ -94,16 +94,16 @@ struct sweep {
 	__s64 given;
 	/* Somebody needs room. */
 	bool wanted;
-	/* When one has ended */
+	/* When the last one ended */
 	time_t last;
 };
 
-/* What did not answer in time is left alone for so long. */
+/* A process that did not answer in time is left alone for so long. */
 #define KEEPER_SLOW_SECONDS	300
 /* Processes whose shares are known, files that were looked at a moment ago */
 #define KEEPER_NR_MAPPERS	4096
 #define KEEPER_NR_RECENT	1024
-/* What could not be ended, and nobody waits for: of root's share only */
+/* Processes that could not be ended, and that nobody waits for: of root's share only */
 #define KEEPER_MAX_LEFT		8
 
 struct keeper {
@@ -125,10 +125,10 @@ struct keeper {
 	struct {
 		pid_t pid;
 		int pidfd;
-		/* What it was to look at, which is left alone until it has ended */
+		/* The process that it was to look at, which is left alone until it has ended */
 		struct process asked;
 	} left[KEEPER_MAX_LEFT];
-	/* By the last bits of their numbers; until when one that hangs is left alone */
+	/* By the last bits of their PIDs; until when a process that hangs is left alone */
 	struct {
 		struct process process;
 		struct share *share;
@@ -139,17 +139,17 @@ struct keeper {
 		__u64 key;
 		__s64 when;
 	} recent[KEEPER_NR_RECENT];
-	/* /proc, during a look at all processes, else NULL; whether it is for all shares */
+	/* /proc, during a look at all processes, otherwise NULL; whether it is for all shares */
 	DIR *scan;
 	bool scan_all;
 	/* A look is needed for the shares that missed something. */
 	bool scan_wanted;
 	struct sweep sweep;
-	/* Something may have changed that others can read. */
+	/* Something may have changed in the published shares. */
 	bool changes;
 	/* Room was made: files without a table may have one now. */
 	bool made_room;
-	/* There is a table for the vDSO, or nothing to do about it; it is ours; the next try */
+	/* The vDSO has a table, or cannot get one; the table is ours; the next try */
 	bool vdso_done;
 	bool has_vdso;
 	time_t vdso_retry;
@@ -165,10 +165,10 @@ struct keeper {
 };
 
 /* keeper.c */
-/* On account of a share, which may cause only so many lines; NULL: it is about us */
+/* Charged to a share, which may cause only so many lines; NULL: it is about the service */
 void __printf(3, 4) keeper_complain(struct keeper *keeper, struct share *share, const char *format,
 				    ...);
-/* Once, for all: it is about the user, and not about a file. */
+/* Once, for all files: it is about the user, and not about a file. */
 void keeper_complain_denied(struct keeper *keeper);
 void keeper_see_to_vdso(struct keeper *keeper);
 /* Wake the main thread. */
@@ -180,14 +180,14 @@ void keeper_tell(struct keeper *keeper);
  */
 struct share *keeper_share_of(struct keeper *keeper, pid_t pid);
 void keeper_set_share(struct keeper *keeper, const struct process *process, struct share *share);
-/* One that hangs is left alone for a while. */
+/* A process that hangs is left alone for a while. */
 void keeper_leave_alone(struct keeper *keeper, const struct process *process);
 bool keeper_leaves_alone(const struct keeper *keeper, const struct process *process);
-/* Shares may go. */
+/* May remove shares. */
 void keeper_forget_mappers(struct keeper *keeper);
-/* Of shares there are too many. */
+/* There are too many shares. */
 void keeper_forget_old_shares(struct keeper *keeper);
-/* Give some more processes to their shares. Returns whether there are more, else closes @proc. */
+/* Give more processes to their shares. Returns whether there are more; if not, closes @proc. */
 bool keeper_give_processes(struct keeper *keeper, DIR **proc, enum job_kind kind);
 /*
  * Ask the reader which files a process has mapped (@address 0), or which one it has at @address,
@@ -197,11 +197,11 @@ bool keeper_see_process(struct worker *worker, pid_t pid, __u64 address);
 void keeper_see_named(struct worker *worker, const char *path);
 
 /* jobs.c */
-/* Returns whether somebody will do it. */
+/* Returns whether a worker will do it. */
 bool keeper_give(struct keeper *keeper, struct share *share, const struct job *job);
 /*
- * Cancel all JOB_LISTs that have not begun, and mark their shares as unlisted: what these have
- * mapped is not known, so the sweep drops none of their tables.
+ * Cancel all JOB_LISTs that have not begun, and mark their shares as unlisted: their mappings are
+ * not known, so the sweep drops none of their tables.
  */
 void keeper_give_up_lists(struct keeper *keeper);
 /*
@@ -221,11 +221,11 @@ void keeper_await_maker(struct worker *worker, const struct file_id *id);
 void keeper_await_end(struct worker *worker);
 /* May something be asked about a process, or if there is none, about a path? */
 bool keeper_may_ask(const struct keeper *keeper, const struct process *process);
-/* Is it a reader, has it been one, or is it what one has started? */
+/* Is it a reader, has it been one, or was it started by one? */
 bool keeper_is_own(const struct keeper *keeper, pid_t pid);
 
 /* ask.c */
-/* The file that the reader was at, or if it does not know its name: whose it is */
+/* The file that the reader was at, or the process that it belongs to if it has no name */
 const char *keeper_file_name(const struct worker *worker, char *text, size_t size);
 /* About a process, or if @pid is 0 about the path in the page */
 enum outcome keeper_ask(struct worker *worker, enum reader_question question, pid_t pid,
@@ -234,22 +234,22 @@ enum outcome keeper_ask(struct worker *worker, enum reader_question question, pi
 enum outcome keeper_ask_more(struct worker *worker, enum reader_question question);
 
 /* tables.c */
-/* A mapping that the reader has just listed. Returns whether that is settled. */
+/* Handle a mapping that the reader has just listed. Returns whether it is settled. */
 bool keeper_see_to(struct worker *worker, pid_t pid, const struct mapping *mapping);
 /*
- * A table for a file that has none. What the reader finds at the address counts,
- * which may be another file than it was before.
+ * Make a table for a file that has none. It is for the file that the reader finds at the address,
+ * which may be another one than before.
  */
 bool keeper_new_table(struct worker *worker, struct share *share, pid_t pid, __u64 address,
 		      const struct file_id *id);
 /*
- * The kernel may have forgotten the file while nobody had it mapped; then the table
- * is there, but nothing leads to it.
+ * The kernel may have forgotten the file while nobody had it mapped; then the table exists, but is
+ * not attached.
  */
 void keeper_attach_to_seen(struct worker *worker, struct file *file);
 /*
- * Attach a table again. OUTCOME_CHANGED: it is of another file, or of other content; OUTCOME_GONE:
- * the file has been forgotten, or is not there.
+ * Attach a table again. OUTCOME_CHANGED: the table is of another file, or of other content;
+ * OUTCOME_GONE: the file has been forgotten, or does not exist.
  */
 enum outcome keeper_attach_again(struct worker *worker, pid_t pid, __u64 address,
 				 const struct held *held);
@@ -261,18 +261,18 @@ void keeper_complain_ahead(struct keeper *keeper, const char *name, const char *
 /* For a table */
 __u64 keeper_room(const struct worker *worker);
 /*
- * There is none for so many bytes. Returns whether there is more now; if not, there may be after a
- * sweep.
+ * There is no room for so many bytes. Returns whether there is more now; if not, there may be
+ * after a sweep.
  */
 bool keeper_make_room(struct worker *worker, struct share *share, __u64 bytes);
-/* There is no place for one more file. Returns whether there is now. */
+/* Make a place for one more file. Returns whether there is one now. */
 bool keeper_make_place(struct worker *worker, struct share *share);
 /* Drop the table of a file for which there is no need or no room. */
 void keeper_drop(struct keeper *keeper, struct file *file);
 
 /* sweep.c */
 void keeper_list(struct worker *worker, pid_t pid);
-/* @dropped: others had to give way, or did */
+/* @dropped: others were to give way, or did */
 void keeper_try_again(struct worker *worker, const struct mapping *due, bool dropped);
 
 /* walk.c */

@@ -18,16 +18,16 @@
 #define MAX_EVENTS	256
 /* After so long without anything to do, a worker ends. */
 #define IDLE_NS		(5 * NSEC_PER_SEC)
-/* No more readers than these are kept for that: each may have 3 MB that were the service's. */
+/* At most so many idle readers are kept: each may have 3 MB of its own that were the service's. */
 #define MAX_IDLE	64
 /* After so long without progress, keeper_awaits() ignores a worker: root's own, and others */
 #define ROOTS_LATE_NS	(15 * NSEC_PER_SEC)
 #define LATE_NS		(3 * NSEC_PER_SEC)
-/* After so long, others no longer wait for what it makes, for its parser, or for its turn. */
+/* After so long, others no longer wait for a worker's table, its parser, or its turn. */
 #define STUCK_NS	(2 * NSEC_PER_SEC)
 /* In all, a worker waits so long while others, one after another, make the same file. */
 #define MAKERS_NS	(6 * NSEC_PER_SEC)
-/* What the memory limits of all parsers may add up to; light ones begin even beyond that. */
+/* Maximum sum of the memory limits of all parsers; light ones begin even beyond that. */
 #define PARSERS_BYTES	(480ull << 20)
 /*
  * A parser is light if its limit is at most this, and its share is root's own or idle. So many
@@ -37,11 +37,11 @@
 #define MAX_LIGHT	16
 /* After a parser has waited so long, only light ones begin before it, and do not count. */
 #define PATIENCE_NS	(10 * NSEC_PER_SEC)
-/* Whether something has ended that hangs, and could be left, is asked so often. */
+/* How often a hanging process that can be left behind is checked for its end */
 #define LEFT_MS		2000
-/* So many shares have something done at a time: all that runs here waits for one lock. */
+/* So many shares are served at a time: all threads here wait for one lock. */
 #define MAX_TURNS	16
-/* Its stack, which what is forked there has as well. Nothing is recursive. */
+/* The stack of a worker, and of the processes that it forks. Nothing is recursive. */
 #define STACK_BYTES	0x100000
 
 /* ------------------------------------------------------------------------ */
@@ -61,7 +61,7 @@ static bool is_light(const struct worker *worker)
 	       (worker->share->root || share_is_idle(worker->share));
 }
 
-/* Who has waited for too long comes before others, but for light ones. */
+/* A worker that has waited for too long comes before all others but light ones. */
 static bool gives_way(const struct worker *worker, __s64 now)
 {
 	const struct worker *other;
@@ -104,7 +104,7 @@ void keeper_begin_parser(struct worker *worker)
 		wait_on(worker->keeper, &worker->keeper->changed, STUCK_NS / 4);
 	worker->awaits_parser = 0;
 	worker->parsing_since = now_ns();
-	/* Who gave way */
+	/* Wake those that gave way. */
 	pthread_cond_broadcast(&worker->keeper->changed);
 }
 
@@ -165,7 +165,7 @@ static bool leave(struct worker *worker)
 	return true;
 }
 
-/* Nothing hangs twice because of the same process, and no paths are asked for in the last place. */
+/* No reader hangs twice because of the same process, and the last place is not used for paths. */
 bool keeper_may_ask(const struct keeper *keeper, const struct process *process)
 {
 	int i, nr = 0;
@@ -213,7 +213,7 @@ static void call_next(const struct keeper *keeper)
 		pthread_cond_signal(&keeper->line->more);
 }
 
-/* A worker that does not get on holds up nobody. */
+/* A worker that makes no progress holds up nobody. */
 static bool has_turn(const struct worker *worker)
 {
 	const struct keeper *keeper = worker->keeper;
@@ -225,7 +225,7 @@ static bool has_turn(const struct worker *worker)
 	return worker->share->root || (keeper->line == worker && nr < MAX_TURNS);
 }
 
-/* First come, first served. The first one looks for itself, since nobody says who is stuck. */
+/* First come, first served. The first one polls, since nothing reports a worker that is stuck. */
 static void begin_turn(struct worker *worker)
 {
 	struct keeper *keeper = worker->keeper;

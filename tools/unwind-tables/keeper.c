@@ -17,7 +17,7 @@
 
 #include "internal.h"
 
-/* The vDSO, if it was refused, which is not its fault, is tried again after this. */
+/* A refused vDSO, which is not at fault, is tried again after this. */
 #define VDSO_SECONDS	2
 /* A file that was looked at is not looked at again for so long. */
 #define RECENT_NS	1000000000ll
@@ -63,7 +63,7 @@ void keeper_complain_denied(struct keeper *keeper)
 				geteuid());
 }
 
-/* It is the same for all. If we may not, or need not, somebody else has. */
+/* The vDSO is the same for all. If we may not or need not attach a table, another service has. */
 void keeper_see_to_vdso(struct keeper *keeper)
 {
 	struct made made = { };
@@ -179,7 +179,7 @@ static bool see_to_listed(struct worker *worker, pid_t pid)
 	bool settled = false;
 	unsigned int i, nr;
 
-	/* Other questions follow, whose answers stand in the same place. */
+	/* The answers to further questions overwrite these. */
 	nr = worker->reader.nr_mappings;
 	mappings = malloc(nr * sizeof(*mappings));
 	if (!mappings)
@@ -198,7 +198,7 @@ bool keeper_see_process(struct worker *worker, pid_t pid, __u64 address)
 
 	if (!share_has_time(worker->share) || keeper_ask(worker, READER_LOOK, pid, address))
 		return false;
-	/* If that is for a cgroup that is left out, others may have the same files mapped. */
+	/* Only this cgroup is excluded: others may have the same files mapped. */
 	if (exclude_has(&keeper->exclude, EXCLUDE_CGROUP, page->mapper.cgroup))
 		return false;
 	if (page->more_mappings)
@@ -219,8 +219,8 @@ void keeper_see_named(struct worker *worker, const char *path)
 }
 
 /*
- * 0 and -1 are processes of other PID namespaces. Readers map files to attach their tables; what
- * they have started, as parsers, is nobody's.
+ * 0 and -1 are processes of other PID namespaces. Readers map files to attach their tables; their
+ * children, such as parsers, belong to no share.
  */
 static bool does_not_count(const struct keeper *keeper, pid_t pid)
 {
@@ -228,8 +228,8 @@ static bool does_not_count(const struct keeper *keeper, pid_t pid)
 }
 
 /*
- * At the expense of whose process it is. Who has no time left is not served, but who waits for
- * what hangs will be.
+ * The share of the process pays for this. A share without time is not served; one that waits for
+ * a hanging process will be.
  */
 static void give_process(struct keeper *keeper, const struct job *job, bool in_any_case)
 {
@@ -419,7 +419,7 @@ void keeper_publish_shares(struct keeper *keeper)
 		keeper_complain(keeper, NULL, "cannot publish shares: %s", strerror(-error));
 }
 
-/* Everything is forgotten if that is something else than before. */
+/* If the exclusions have changed, all files are forgotten. */
 void keeper_exclude(struct keeper *keeper, const char *path)
 {
 	struct exclude *exclude = &keeper->exclude, before = *exclude;

@@ -30,7 +30,7 @@ struct keeper_opts {
 	 * tables may take half the room that there is for all tables.
 	 */
 	const char * const *ahead;
-	/* Is told in a line what went wrong with which file. */
+	/* Called with a line that says which file failed, and why */
 	void (*complain)(void *arg, const char *message);
 	void *arg;
 };
@@ -56,25 +56,24 @@ struct keeper_stats {
 /*
  * -ENOENT: no such device in this kernel; -EPERM, -EACCES: not allowed.
  *
- * All tracers believe what is handed in. So the process that calls this has to have
- * CAP_SYS_ADMIN, at this time only. Without it, only files that belong to its user get tables,
- * except on overlayfs.
+ * All tracers believe the tables. So the process that calls this needs CAP_SYS_ADMIN, at this
+ * time only. Without it, only files that belong to its user get tables, except on overlayfs.
  */
 int keeper_open(struct keeper **keeper, const struct keeper_opts *opts);
 /* Before there are threads */
 void keeper_close(struct keeper *keeper);
-/* End what reads files. The caller is about to end, with all threads: none is waited for. */
+/* End the processes that read files. The caller ends with all threads, and waits for none. */
 void keeper_stop(struct keeper *keeper);
 
 void keeper_lock(struct keeper *keeper);
 void keeper_unlock(struct keeper *keeper);
-/* A descriptor that can be read when there is something to ask about, until that is done */
+/* A descriptor that is readable as long as the keeper has news for the caller */
 int keeper_news(const struct keeper *keeper);
 void keeper_hear_news(struct keeper *keeper);
 
 /*
- * What a share's thread has to do. There are two queues, each first come, first served: one
- * for the first three kinds, and one for the last three, which wait until the first is empty.
+ * The jobs of a share's thread. There are two queues, each first come, first served: one for the
+ * first three kinds, and one for the last three, which wait until the first is empty.
  */
 enum job_kind {
 	JOB_EVENT,	/* A process has mapped something. */
@@ -94,13 +93,13 @@ unsigned int keeper_awaits(const struct keeper *keeper, enum job_kind kind);
 
 /*
  * Make sure that the file mapped executable at @address of process @pid has a table.
- * Cheap for a file that was seen before. @key stands for the file.
+ * Cheap for a file that was seen before. @key identifies the file.
  */
 void keeper_map(struct keeper *keeper, pid_t pid, uint64_t address, uint64_t key);
 
 /*
- * Make sure that the file at @path has a table, before anybody has it mapped. It is
- * kept as if somebody had just ceased to.
+ * Make sure that the file at @path has a table, before anybody has it mapped. It is kept as if
+ * the last process had just unmapped it.
  */
 void keeper_path(struct keeper *keeper, const char *path);
 
@@ -108,19 +107,19 @@ void keeper_path(struct keeper *keeper, const char *path);
 void keeper_process(struct keeper *keeper, pid_t pid);
 
 /*
- * ... of all processes, or those of shares that missed something. It begins with a call, and each
- * one of keeper_scan_on() gives some to their shares and returns whether there are more.
+ * ... of all processes, or those of shares that missed something. One call begins it; each call
+ * of keeper_scan_on() gives some processes to their shares and returns whether there are more.
  */
 void keeper_scan(struct keeper *keeper, bool all);
 bool keeper_scan_on(struct keeper *keeper);
 bool keeper_wants_scan(const struct keeper *keeper);
 
 /*
- * Begin a walk ahead, from the beginning: make the tables of what is in the directories. Each
+ * Begin a walk ahead, from the beginning: make the tables of the files in the directories. Each
  * of these tables is kept until its file is removed or replaced, or until a running file of
  * root's own share needs the room. Directories are read again when this is asked for, or when a
- * sweep finds that some have been changed. Then the tables of files that the kernel has
- * forgotten in between are attached anew; otherwise that happens when the file is mapped.
+ * sweep finds that some have been changed. Then the tables of files that the kernel has forgotten
+ * in between are attached anew; otherwise that happens when the file is mapped.
  */
 void keeper_ahead(struct keeper *keeper);
 /* Has a walk ended since this was asked? */
@@ -128,17 +127,17 @@ bool keeper_has_walked(struct keeper *keeper);
 
 /*
  * Drop tables of files that no process has had mapped for @keep_seconds. Returns whether there is
- * more to do: now, or when all have said what they have mapped, of which there is news.
+ * more to do: now, or when all shares have listed their mappings, of which there is news.
  */
 bool keeper_sweep(struct keeper *keeper);
-/* Is there something for a look at all processes, or a sweep, to do at once? */
+/* Can a look at all processes, or a sweep, go on at once? */
 bool keeper_is_busy(const struct keeper *keeper);
 /* When there should be a sweep, in seconds of CLOCK_MONOTONIC; 0: no matter */
 time_t keeper_sweep_at(const struct keeper *keeper);
 
 /*
- * Somebody else's tables are gone. Those files get tables that had none for want of room, or
- * that had the other's.
+ * The tables of another service are gone. Files that had none for want of room, or that had the
+ * other's, get tables.
  */
 void keeper_others_went(struct keeper *keeper);
 
@@ -146,20 +145,20 @@ void keeper_others_went(struct keeper *keeper);
 int keeper_device(const struct keeper *keeper);
 
 /*
- * Leave out what the file at @path names, see unwind-tables(8); if that is not what was
- * left out before, all tables are dropped. If it is wrong, what was left out before still is.
+ * Leave out what the file at @path names, see unwind-tables(8); if the exclusions change, all
+ * tables are dropped. If the file is wrong, the previous exclusions remain.
  */
 void keeper_exclude(struct keeper *keeper, const char *path);
 
 /*
- * Say what was left out of the log on account of shares, if it is time for that. Returns when
- * there will be more to say, in seconds of CLOCK_MONOTONIC, or 0.
+ * Log how many lines of shares were left out, if it is time for that. Returns when there will be
+ * more to say, in seconds of CLOCK_MONOTONIC, or 0.
  */
 time_t keeper_say_left_out(struct keeper *keeper);
 
-/* Has anything happened that others may want to read since that was written? */
+/* Have the published shares changed since they were written? */
 bool keeper_has_changed(const struct keeper *keeper);
-/* Write who has how much, for others to read. */
+/* Publish the use of each share, for others to read. */
 void keeper_publish_shares(struct keeper *keeper);
 
 const struct keeper_stats *keeper_stats(const struct keeper *keeper);

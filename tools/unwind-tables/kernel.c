@@ -21,11 +21,11 @@
 /* By the numbers of DWARF */
 #define REG_SP		7
 
-/* How often the device is asked whose answer is that some memory is locked: for 31 ms in all */
+/* How often the device is asked while some memory is locked: for 31 ms in all */
 #define LOCKED_TRIES	6
 #define LOCKED_NS	1000000
 
-/* Does it know what the tables say? Parsers are forks of this process. */
+/* Does the kernel know the flag in the tables? Parsers are forks of this process. */
 static void ask_for_no_call(struct kernel *kernel)
 {
 	const struct {
@@ -74,8 +74,8 @@ int kernel_open(struct kernel *kernel, const char *device)
 }
 
 /*
- * Ask about what is mapped, in this process or the reader. The kernel does not wait where
- * somebody has locked that, as khugepaged may have; but that is soon over.
+ * Ask about a mapping of this process or the reader. The kernel does not wait if the memory is
+ * locked, as by khugepaged; but that is soon over.
  */
 static int ask(const struct kernel *kernel, unsigned long command, void *arg)
 {
@@ -156,7 +156,7 @@ enum outcome kernel_attach(struct kernel *kernel, __u32 table, int pidfd, __u64 
 	case EEXIST:
 		return OUTCOME_SHARED;
 	case EPERM:
-		/* That is not for us to do. If somebody else has, there is nothing to do. */
+		/* We may not do that. If another service has, there is nothing to do. */
 		kernel->own_only = true;
 		return kernel_has_table(kernel, pidfd, address) ? OUTCOME_SHARED : OUTCOME_DENIED;
 	case EAGAIN:
@@ -167,7 +167,7 @@ enum outcome kernel_attach(struct kernel *kernel, __u32 table, int pidfd, __u64 
 		return OUTCOME_CHANGED;
 	case EFAULT:
 	case ESRCH:
-		/* The process has gone, or what it had mapped. */
+		/* The process has ended, or has unmapped the file. */
 		return OUTCOME_DIED;
 	case ENOMEM:
 	case ENOSPC:
@@ -177,7 +177,7 @@ enum outcome kernel_attach(struct kernel *kernel, __u32 table, int pidfd, __u64 
 	}
 }
 
-/* How much of this process the vDSO is; it is the same in all, and nobody has written to it. */
+/* The size of the vDSO in this process; it is the same in all, and nobody has written to it. */
 static size_t vdso_size(void)
 {
 	unsigned long start, end;

@@ -26,12 +26,12 @@ int kernel_open(struct kernel *kernel, const char *device);
 enum outcome kernel_make(struct kernel *kernel, const void *data, size_t len, struct made *made);
 void kernel_drop(const struct kernel *kernel, __u32 table);
 
-/* Does what is mapped there have a table, whoever made it? */
+/* Does the file mapped there have a table, from any maker? */
 bool kernel_has_table(const struct kernel *kernel, int pidfd, __u64 address);
 
 /*
- * Attach a table to what the process has mapped there, which is @file with @id. For the vDSO, of
- * this process, there is neither.
+ * Attach a table to the file that the process has mapped there, which is @file with @id. Neither
+ * is used for the vDSO, of this process.
  */
 enum outcome kernel_attach(struct kernel *kernel, __u32 table, int pidfd, __u64 address, int file,
 			   const struct file_id *id);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Messages: a line each, on stderr. How much is said about the files of others, is limited
- * where that is known: by share.c.
+ * Messages: a line each, on stderr. share.c limits the lines about the files of others.
  */
 #include <errno.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* For whom a process works: see owner.h */
+/* The user that a process works for: see owner.h */
 #include <fcntl.h>
 #include <linux/nsfs.h>
 #include <pwd.h>
@@ -53,7 +53,7 @@ static bool has_changed(const char *path, struct version *version)
 	return true;
 }
 
-/* The service asks no name service: that may ask somebody else, and wait. */
+/* The service asks no name service, which may have to wait for others. */
 __u32 owner_uid_named(const char *name)
 {
 	const struct passwd *user;
@@ -208,8 +208,8 @@ bool owner_read_ids(int proc, struct owner *owner)
 }
 
 /*
- * A namespace that a user has made counts for him. If root has made it, as for a container, the
- * user ID tells; and where that tells nothing, as for root in there, the namespace does.
+ * A namespace that a user has made counts for that user. If root has made it, as for a
+ * container, the user ID decides; otherwise, as for root in there, the namespace does.
  */
 bool owner_read(int proc, struct owner *owner)
 {

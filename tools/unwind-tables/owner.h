@@ -2,7 +2,7 @@
 #ifndef __UNWIND_TABLES_OWNER_H
 #define __UNWIND_TABLES_OWNER_H
 
-/* For whom a process works */
+/* The user that a process works for */
 
 #include <stdbool.h>
 #include <linux/types.h>
@@ -13,7 +13,7 @@
 
 struct owner {
 	char cgroup[256];
-	/* Whom it counts for where no cgroup tells: a user, or OWNER_UNKNOWN and a namespace */
+	/* For whom it counts if no cgroup tells: a user, or OWNER_UNKNOWN and a namespace */
 	__u32 user;
 	__u64 userns;
 	/* Of the process; OWNER_UNKNOWN if these have not been read */
@@ -24,27 +24,27 @@ struct owner {
 /* From here on, user IDs may be subordinate ones: a user namespace has as many as it likes. */
 #define OWNER_MAX_UID	65536
 
-/* Who has a user ID: himself, or by /etc/subuid; OWNER_UNKNOWN: nobody, or root by that */
+/* The user with this ID, or who has it by /etc/subuid; OWNER_UNKNOWN: nobody, or root by that */
 __u32 owner_of_uid(__u32 uid);
 
 /* Of a user in /etc/passwd, or a number; OWNER_UNKNOWN: there is none */
 __u32 owner_uid_named(const char *name);
 
 /*
- * Who has made the outermost user namespace below ours that @userns is in, and may enter that and
- * all that are in it; and its number. False: there is none.
+ * The user who has made the outermost user namespace below ours that @userns is in, and may enter
+ * it and all in it; and its number. False: there is none.
  */
 bool owner_of_namespace(int userns, __u32 *owner, __u64 *outermost);
 
 /*
- * What the share of a process depends on. @proc: its directory in /proc. False: it has ended.
- * The user ID is not read where others tell: it stands in one file with all its groups, of which a
+ * What the share of a process depends on. @proc: its directory in /proc. False: it has ended. The
+ * user ID is not read if the others suffice: it stands in one file with all its groups, of which a
  * container may have given it 65536, and then takes 4 ms to read.
  */
 bool owner_read(int proc, struct owner *owner);
 /* The rest, if that has not been read */
 bool owner_read_ids(int proc, struct owner *owner);
-/* Is it in a cgroup that says nothing about whom its processes work for? */
+/* Is it in a cgroup that does not tell the user that its processes work for? */
 bool owner_is_in_roots_cgroup(const struct owner *owner);
 /* Is its share root's own? */
 bool owner_is_root(const struct owner *owner);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Makes the table of one file, which may have been written to break whatever reads it: a process
- * for each, which has nothing but the file and memory for the table, and may do next to nothing.
+ * Makes the table of one file, which may have been written to break its readers: a process for
+ * each, which has only the file and memory for the table, and may do next to nothing.
  */
 #include <errno.h>
 #include <poll.h>
@@ -32,16 +32,16 @@
 #define PARSER_OUT	1
 /* MFD_CLOEXEC | MFD_NOEXEC_SEAL, which older C libraries do not know */
 #define MEMFD_FLAGS	0x9
-/* Who owns nothing */
+/* The user who owns nothing */
 #define NOBODY		65534
-/* After so long without any of a CPU's time, it waits for something else. */
+/* After so long without CPU time, it is taken to wait for something else. */
 #define IDLE_SECONDS	20
 
 /* Of a filter of system calls */
 #define LOAD(field)	((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, \
 					offsetof(struct seccomp_data, field)))
 #define RETURN(what)	((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, what))
-/* The next one is for this value, or for any other */
+/* The next instruction is for this value, or for any other. */
 #define IF(value)	((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1))
 #define IF_NOT(value)	((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0))
 
@@ -73,14 +73,14 @@ static void filter_calls(void)
 		_exit(EPERM);
 }
 
-/* The C library would give another number to all threads, and there is one. */
+/* The C library would change the IDs of all threads, and there is one. */
 static void be_nobody(void)
 {
 	if (!syscall(SYS_setgroups, 0, NULL) && !syscall(SYS_setresgid, NOBODY, NOBODY, NOBODY))
 		syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY);
 }
 
-/* What the file says can do no more than make its table wrong, or the parser ends. */
+/* The file can only make its own table wrong, or the parser end. */
 static void confine(const struct parse *parse, pid_t reader)
 {
 	const struct rlimit limit = { parse->seconds, parse->seconds + 1 };
@@ -89,7 +89,7 @@ static void confine(const struct parse *parse, pid_t reader)
 	process_limit_memory(parser_bytes(parse->len), parser_bytes(parse->len));
 	dup2(parse->file, PARSER_IN);
 	dup2(parse->out, PARSER_OUT);
-	/* FUSE takes requests of no user whom it does not know, by a descriptor neither. */
+	/* FUSE refuses requests of users whom it does not know, even by a descriptor. */
 	if (user_was_needed()) {
 		user_become(reader, PARSER_OUT + 1);
 	} else {
@@ -140,12 +140,12 @@ static void be_parser(const struct parse *parse, pid_t reader)
 	_exit(write_all(data, len) && write_all(&print, sizeof(print)) ? 0 : ENOMEM);
 }
 
-/* What it says goes if it makes sense. A user may have killed what is his. */
+/* Its word counts if it makes sense. A user may have killed a process of his own. */
 static enum outcome outcome_of(int status)
 {
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
 		return OUTCOME_SLOW;
-	/* Who else is nobody may kill it, and so may the kernel where there is no memory. */
+	/* Other processes of nobody may kill it, and so may the kernel when memory is short. */
 	if (!WIFEXITED(status))
 		return user_was_needed() || WTERMSIG(status) == SIGKILL ||
 		       WTERMSIG(status) == SIGTERM ? OUTCOME_IN_USE : OUTCOME_CRASHED;
@@ -167,8 +167,8 @@ static enum outcome outcome_of(int status)
 
 /*
  * The work that a file makes is bounded, so a parser has the time that it needs, also where it
- * hardly ever gets a CPU. What it may not do for long is wait for something else, the file
- * system. Returns whether it has ended.
+ * hardly ever gets a CPU. But it may not wait for the file system for long. Returns whether it
+ * has ended.
  */
 static bool wait_for_parser(pid_t pid)
 {

@@ -8,25 +8,25 @@
 
 #include "reader.h"
 
-/* A file to be parsed, and what has come of it */
+/* A file to be parsed, and the result */
 struct parse {
 	/* Open for reading; its size, and how much of that is stored */
 	int file;
 	__u64 len;
 	__u64 stored;
-	/* That the parser may use of a CPU */
+	/* CPU time that the parser may use */
 	unsigned int seconds;
-	/* Where its number stands while it lives */
+	/* Has its PID while it lives */
 	pid_t *child;
 	/* Memory with the table and its fingerprint, or -1 */
 	int out;
 	enum outcome outcome;
 	int error;
-	/* Spent on it */
+	/* Time spent on it */
 	__u64 build_ns;
 };
 
-/* Memory that a file of a size may take: less than the service may have, with the tables */
+/* Limit of memory for a file of this size: less than the service may have, with tables */
 #define PARSER_MIN_BYTES	(96ull << 20)
 #define PARSER_MAX_BYTES	(480ull << 20)
 

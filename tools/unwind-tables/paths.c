@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Programs and libraries by their names, where no process says which file it has
- * mapped: what the keeper's reader needs to walk through directories. Nothing is
- * opened before it is known to be a regular file or a directory, and nothing is
- * entered that is mounted there.
+ * Programs and libraries by their names, where no process has the file mapped: for the reader's
+ * walk through directories. Nothing is opened before it is known to be a regular file or a
+ * directory, and nothing is entered that is mounted there.
  */
 #include <dirent.h>
 #include <elf.h>
@@ -16,12 +15,12 @@
 
 #include "paths.h"
 
-/* So many entries are looked at for one question, which has to end in time. */
+/* Entries that are looked at for one question, which has to end in time */
 #define MAX_ENTRIES	256
 
 /*
- * With the mount that it is seen by. Devices do not tell: on overlayfs, a file may have another
- * one than its directory.
+ * With its mount. Devices do not tell: on overlayfs, a file may be on another one than its
+ * directory.
  */
 static int look_at(int dir, const char *name, struct statx *st)
 {
@@ -76,7 +75,7 @@ int paths_open(const struct reader_page *page)
 	struct statx st;
 	__u64 mount;
 
-	/* Somebody has chosen this file. */
+	/* The administrator has named this file. */
 	if (!page->directory[0]) {
 		fd = open(page->path, O_PATH | O_CLOEXEC);
 		return fd < 0 ? -errno : fd;

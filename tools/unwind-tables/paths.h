@@ -23,7 +23,7 @@ int paths_open(const struct reader_page *page);
 /* -ENOEXEC: no executable or shared library of this machine */
 int paths_check_program(int fd);
 
-/* What there may be of interest in a directory, after page->position */
+/* Entries of a directory that may be of interest, after page->position */
 int paths_list(struct reader_page *page, int directory);
 
 #endif /* __UNWIND_TABLES_PATHS_H */

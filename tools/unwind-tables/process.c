@@ -13,7 +13,7 @@
 
 #include "process.h"
 
-/* Where there is no instance of our own */
+/* For want of an instance of our own */
 #define PROC	"/proc/"
 
 /* It has this number, or a higher one: those below mean something else. */

@@ -2,7 +2,7 @@
 #ifndef __UNWIND_TABLES_PROCESS_H
 #define __UNWIND_TABLES_PROCESS_H
 
-/* Processes: which one it is, what it has used, and what this one may do */
+/* Processes: their identity, the time that they have used, and the rights of this one */
 
 #include <dirent.h>
 #include <linux/types.h>
@@ -47,7 +47,7 @@ bool process_is_alive(const struct process *process);
  * negative errno: without CAP_SYS_ADMIN it remains the usual one.
  */
 int process_mount_proc(void);
-/* Its directory, or -1. It may not go to a process that is a user's. */
+/* Its directory, or -1. A process of a user must not get it. */
 extern int process_proc;
 /* Open what is there: a descriptor or -1, and errno */
 int process_open_proc(const char *name, int flags);
@@ -61,14 +61,14 @@ static inline bool process_is(const struct process *a, const struct process *b)
 	return a->pid == b->pid && a->identity == b->identity;
 }
 
-/* What the process has used of a CPU, with its children that have ended */
+/* CPU time of the process and of its children that have ended */
 __u64 process_cpu_ns(void);
 struct rusage;
 __u64 process_rusage_ns(const struct rusage *usage);
 
 /*
- * Of memory, beside what it has got from whoever has made it: this process, and what it makes may
- * have as much as @most
+ * Limit memory, beside that inherited at the fork: @more for this process, at most @most for its
+ * children
  */
 void process_limit_memory(__u64 more, __u64 most);
 

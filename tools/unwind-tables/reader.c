@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who asks the reader. One that dies, or does not answer, is replaced with the next question.
+ * Asks the reader. One that dies, or does not answer, is replaced with the next question.
  */
 #include <errno.h>
 #include <poll.h>
@@ -62,8 +62,8 @@ static void drop(int *fd)
 }
 
 /*
- * It may be the last that a user's file system is used by, and end that: write what is to be
- * written, and wait for it.
+ * It may be the last use of a user's file system: then close() unmounts it, writes data back, and
+ * may wait.
  */
 static void drop_unlocked(struct reader *reader, int *fd)
 {
@@ -106,8 +106,8 @@ static bool wait_for(const struct reader *reader, int fd, int ms)
 }
 
 /*
- * It has ended, or is to end, which may take for ever. Why there was no answer: it took too long,
- * which the reader itself may have found, or the reader died.
+ * The reader has ended, or is to end, which may take for ever. Returns why there was no answer:
+ * it took too long, by our clock or the reader's own alarm, or the reader died.
  */
 static enum outcome stop(struct reader *reader, bool late)
 {
@@ -117,7 +117,7 @@ static enum outcome stop(struct reader *reader, bool late)
 
 	if (late)
 		kill(pid, SIGKILL);
-	/* A descriptor may be on its way there. */
+	/* A descriptor may be in flight there. */
 	drop_unlocked(reader, &reader->socket);
 	drop_passed(reader);
 	if (!wait_for(reader, reader->pidfd, END_MS)) {
@@ -184,7 +184,7 @@ static bool send_question(struct reader *reader, bool is_about_opened)
 	return !is_about_opened && !start(reader) && send_to(reader);
 }
 
-/* Whatever the reader says, it does not lead out of the page. */
+/* No answer of the reader may lead out of the page. */
 static void confine(struct reader *reader)
 {
 	struct reader_page *page = reader->page;

@@ -26,7 +26,7 @@
 #define READER_PARSER_SECONDS	600
 /* Where the reader has its socket */
 #define READER_SOCKET		3
-/* What is beyond is left out: a process has about 30, and wine some hundred. */
+/* Further mappings are left out: a process has about 30, and wine some hundred. */
 #define READER_MAX_MAPPINGS	8192
 /* Bytes of a path, and of the names that one question finds */
 #define READER_MAX_PATH		4096
@@ -40,7 +40,7 @@
 struct file_id {
 	__u64 dev;
 	__u64 ino;
-	__u64 handle;	/* what hash_bytes() makes of it; 0 if there is none */
+	__u64 handle;	/* its hash_bytes(); 0 if there is none */
 	__u64 size;
 	__s64 mtime_sec;
 	__s64 ctime_sec;
@@ -56,7 +56,7 @@ static inline bool same_times(const struct file_id *a, const struct file_id *b)
 	       a->ctime_sec == b->ctime_sec && a->ctime_nsec == b->ctime_nsec;
 }
 
-/* Is it what it was? If the number of the inode is the same */
+/* Is the content the same? For two with the same inode number */
 static inline bool same_content(const struct file_id *a, const struct file_id *b)
 {
 	return a->handle == b->handle && same_times(a, b);
@@ -67,7 +67,7 @@ static inline bool same_id(const struct file_id *a, const struct file_id *b)
 	return a->dev == b->dev && a->ino == b->ino && same_content(a, b);
 }
 
-/* What comes of a question, or of an attempt to make a table and attach it */
+/* Outcome of a question, or of an attempt to make a table and attach it */
 enum outcome {
 	OUTCOME_DONE,
 	OUTCOME_GONE,		/* the process, the mapping, or the name */
@@ -86,7 +86,7 @@ enum outcome {
 	OUTCOME_NO_CFI,
 	OUTCOME_COSTLY,		/* more work than a file of its size may cause */
 	OUTCOME_NOT_PARSED,	/* see page->error */
-	OUTCOME_CRASHED,	/* or it says what makes no sense */
+	OUTCOME_CRASHED,	/* or its result makes no sense */
 	/* Of the keeper and of the kernel */
 	OUTCOME_SHARED,		/* The file has a table already. */
 	OUTCOME_FULL,		/* no room by our limit */
@@ -101,10 +101,10 @@ enum outcome {
 struct mapping {
 	__u64 start;
 	__u64 end;
-	/* As in /proc/PID/maps, which need not be what fstat() says */
+	/* As in /proc/PID/maps, which may differ from fstat() */
 	__u64 dev;
 	__u64 ino;
-	/* If that is OUTCOME_DONE */
+	/* If @outcome is OUTCOME_DONE */
 	struct file_id id;
 	enum outcome outcome;
 };
@@ -112,20 +112,20 @@ struct mapping {
 enum reader_question {
 	READER_LIST,	/* Which mappings does the process have? */
 	READER_LOOK,	/* Which ones, and of which files are they? */
-	READER_HOLD,	/* Have the file of a mapping mapped, for what follows. */
+	READER_HOLD,	/* Map the file of a mapping, for the next questions. */
 	READER_MAKE,	/* Which table is right for it? */
-	READER_CHECK,	/* Is it still what it was? It is closed then. */
+	READER_CHECK,	/* Is it unchanged? It is closed then. */
 	READER_NAMES,	/* What is in a directory? */
 	READER_TIME,	/* When has it been changed? */
 };
 
 struct reader_page {
-	/* Whose processes may be looked at */
+	/* The share whose processes may be looked at */
 	char share[SHARE_NAME];
 	/* Question */
 	enum reader_question question;
 	/*
-	 * 0: what is meant is the path, below the directory if there is one. Nobody need
+	 * 0: the question is about the path, below the directory if there is one. Nobody need
 	 * have it mapped.
 	 */
 	pid_t pid;
@@ -144,21 +144,21 @@ struct reader_page {
 	struct owner mapper;
 	/* The file system shows the file to @mapper's user, and not to us. */
 	bool as_user;
-	/* What the reader has started for the question, and has not seen end; or 0 */
+	/* The child that the reader has started for the question, and that has not ended; or 0 */
 	pid_t child;
 	/* Of READER_HOLD: where the reader has the file mapped. A descriptor is passed. */
 	__u64 here;
 	/* Spent on making a table, whose bytes are passed */
 	__u64 build_ns;
-	/* Of all that the question took */
+	/* CPU time of the whole question */
 	__u64 cpu_ns;
-	/* Of READER_NAMES: a letter for the kind of each, then the name; was it all? */
+	/* Of READER_NAMES: a letter for the kind of each, then the name; whether that is all */
 	size_t names_len;
 	bool end;
 	char names[READER_MAX_NAMES];
 	/* For messages, without control characters */
 	char name[256];
-	/* Of a question that does not end, the last one is being looked at. */
+	/* If a question does not end, the last one is being looked at. */
 	unsigned int nr_mappings;
 	bool more_mappings;
 	struct mapping mappings[READER_MAX_MAPPINGS];
@@ -171,14 +171,14 @@ struct reader {
 	int pidfd;
 	int socket;
 	/*
-	 * What has come with answers, or -1: of READER_HOLD the file, not open for reading; of
-	 * READER_MAKE memory with the table and its fingerprint
+	 * Descriptors passed with answers, or -1: of READER_HOLD the file, not open for reading;
+	 * of READER_MAKE memory with the table and its fingerprint
 	 */
 	int file;
 	int table;
 	/* A reader, or a child of it, that was killed and does not end: its pidfd, or -1 */
 	int hung;
-	/* Its PID if it is the reader, else 0 */
+	/* Its PID if it is the reader, otherwise 0 */
 	pid_t hung_pid;
 	/* page->nr_mappings, at most READER_MAX_MAPPINGS whatever the reader says */
 	unsigned int nr_mappings;
@@ -192,15 +192,15 @@ int reader_open(struct reader *reader, const char *share, pthread_mutex_t *lock)
 void reader_stop(struct reader *reader);
 void reader_close(struct reader *reader);
 
-/* While the reader still has it open, so that it is the reader's to close. */
+/* Drop our copy first, so that the last close is the reader's. */
 void reader_drop_file(struct reader *reader);
 
-/* It is with the kernel now. */
+/* The kernel has a copy now. */
 void reader_drop_table(struct reader *reader);
 
 /*
- * Have the question in reader->page answered. If the outcome is that there was no answer, the
- * page says how far the reader got.
+ * Have the question in reader->page answered. If there was no answer, the page says how far the
+ * reader got.
  */
 enum outcome reader_ask(struct reader *reader);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Who gives way if there is not enough for all: places for files, and room for tables */
+/* Decides which share gives way: for places for files, and room for tables */
 #include "internal.h"
 
-/* Of the room for tables, those made ahead may take one part in so many. */
+/* Tables made ahead may take one part in so many of the room. */
 #define AHEAD_PART	2
 
 void keeper_drop(struct keeper *keeper, struct file *file)
@@ -33,7 +33,7 @@ static __u64 less(__u64 max, __u64 used)
 	return max > used ? max - used : 0;
 }
 
-/* What tables made ahead may still take of their part */
+/* Room that tables made ahead may still take of their part */
 static __u64 part_left(const struct keeper *keeper)
 {
 	__u64 max = keeper->kernel_max;
@@ -54,7 +54,7 @@ __u64 keeper_room(const struct worker *worker)
 	return part < all ? part : all;
 }
 
-/* Files that run come before those that may. */
+/* Files that run come before those that might. */
 static bool drop_ahead(struct keeper *keeper, __u64 bytes)
 {
 	struct file *file;
@@ -72,8 +72,8 @@ static bool drop_ahead(struct keeper *keeper, __u64 bytes)
 }
 
 /*
- * What the share does not need any more makes some, and then who has more than the share would
- * have.
+ * First drop tables that the share does not need any more, then some of a share that has more
+ * than this one would have.
  */
 static bool drop_dispensable(struct worker *worker, struct share *share, __u64 bytes)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * unwind-tables serve: tables for the files of the processes that run, then for
- * what they and others map. Mappings are watched before the running processes are
- * looked at, so none is missed in between.
+ * unwind-tables serve: tables for the files of the processes that run, then for files that they and
+ * others map. Mappings are watched before the running processes are looked at, so none is missed in
+ * between.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,16 +37,16 @@
 #define SWEEP_SECONDS	30
 /*
  * After a look at all processes, this many times the CPU time that it took passes before the
- * next one: so these looks take 3 percent of one CPU. At least a second. What is then done for
- * shares does not count, or users could put the next look off.
+ * next one: so these looks take 3 percent of one CPU. At least a second. The work that this causes
+ * for shares does not count: otherwise users could delay the next look.
  */
 #define SCAN_PART	32
 #define SCAN_NS		1000000000ull
 /* Shares are written this long after they have changed. */
 #define SHARES_NS	1000000000ull
-/* So often it is asked whether others still get on whom something waits for. */
+/* How often the progress of workers that something waits for is checked */
 #define AWAIT_NS	500000000ull
-/* So long after the first look has begun, nobody can put off the start any more. */
+/* So long after the first look has begun, nobody can delay the start any more. */
 #define START_NS	60000000000ull
 /* Descriptors that are no events */
 #define NR_OTHERS	5
@@ -57,8 +57,8 @@
 /* It need not hear more often that the service is alive. */
 #define PING_NS		1000000000ull
 /*
- * The parent need not wait longer for the tables of what it is going to start: of a CPU, and by
- * the clock, since the machine may be busy
+ * The parent need not wait longer for the tables of a program that it is going to start: in CPU
+ * time, and by the clock, since the machine may be busy
  */
 #define PREPARE_CPU_NS	1000000000ull
 #define PREPARE_NS	10000000000ull
@@ -67,8 +67,8 @@ struct service {
 	struct keeper *keeper;
 	struct events *events;
 	/*
-	 * What poll() waits for: signals, changes of devices, whoever started us, the clock, the
-	 * keeper, then the events
+	 * What poll() waits for: signals, changes of devices, the parent, the clock, the keeper,
+	 * then the events
 	 */
 	struct pollfd *fds;
 	int nr_fds;
@@ -77,12 +77,12 @@ struct service {
 	int clock;
 	/* When to look without having been told */
 	__u64 next_look;
-	/* CPUs have come that are not watched. */
+	/* CPUs that came online are not watched. */
 	bool blind;
-	/* When it is written again who has how much, for others to read; 0: later */
+	/* When the use of each share is published again; 0: later */
 	__u64 next_shares;
 	__u64 next_sweep;
-	/* When it is said what was left out of the log; 0: nothing was */
+	/* When the number of lines left out is logged; 0: none were */
 	__u64 next_say;
 	/* When the service manager has to hear of us again; 0: it does not wait for that */
 	__u64 next_ping;
@@ -91,16 +91,16 @@ struct service {
 	const char *predecessors[MAX_PREDECESSORS];
 	int nr_predecessors;
 	bool exited;
-	/* A sweep, or a look at all processes, is under way, and has taken so much of a CPU */
+	/* A sweep, or a look at all processes, is under way; CPU time that it has taken */
 	bool sweeping;
 	__u64 sweep_ns;
 	bool scanning;
 	__u64 scan_ns;
 	bool rescan;
-	/* Not before this; how many there were */
+	/* The next look is not before this; how many there were */
 	__u64 next_scan;
 	unsigned int nr_scans;
-	/* The first look has not come to its end; nor has the first walk. */
+	/* The first look has not ended; nor has the first walk. */
 	bool starts;
 	__u64 start_until;
 	bool walks;
@@ -109,11 +109,11 @@ struct service {
 	bool failed;
 	/* The parent knows that not all files get tables. */
 	bool told_limited;
-	/* Files of a program are made for it. When it is told how many are left; else UINT64_MAX */
+	/* Tables for the parent are being made. When it is told how many are left, or UINT64_MAX */
 	bool prepares;
 	__u64 prepare_until_cpu;
 	__u64 prepare_until;
-	/* What has come of a line of the parent's */
+	/* The part of the parent's line that has arrived */
 	char line[PATH_MAX];
 	size_t line_len;
 };
@@ -121,7 +121,7 @@ struct service {
 static struct {
 	/* Started by another program: ends with it, and tells it how far we are */
 	bool parent;
-	/* Only what is mapped from now on, and by these processes */
+	/* Only files that are mapped from now on, and those of these processes */
 	const char *only;
 	__u64 max_mb;
 	bool keep_priority;
@@ -178,7 +178,7 @@ static void keep_tables(struct service *service)
 	tell_manager_with_fd(state, keeper_device(service->keeper));
 }
 
-/* There are tables for all now. Those of before can go. */
+/* Every file has a table now: drop the predecessors'. */
 static void succeed(struct service *service)
 {
 	char state[300];
@@ -228,7 +228,7 @@ static void lower_priority(void)
 	sched_setscheduler(0, SCHED_BATCH, &param);
 }
 
-/* A descriptor for each CPU may be more than the usual limit. */
+/* A descriptor for each CPU may exceed the usual limit. */
 static void raise_descriptors(void)
 {
 	struct rlimit limit;
@@ -284,8 +284,8 @@ static int open_uevents(void)
 }
 
 /*
- * Can be read when the clock is set, and so when the machine has been suspended: all CPUs but
- * one were off then, of which no uevent tells.
+ * Can be read when the clock is set, and so when the machine has been suspended: all CPUs but one
+ * were off then, without a uevent.
  */
 static int open_clock(void)
 {
@@ -358,7 +358,7 @@ static void set_fds(struct service *service)
 		fds[i].events = POLLIN;
 }
 
-/* CPUs came or went. What they did until they are watched is found by a scan. */
+/* CPUs came online or went offline. A scan finds what they did until they are watched. */
 static void reopen_events(struct service *service)
 {
 	struct events *events;
@@ -366,7 +366,7 @@ static void reopen_events(struct service *service)
 
 	error = events_open(&events);
 	if (error) {
-		/* Once. Each sweep looks at all processes then, for what these CPUs do. */
+		/* Once. Then each sweep looks at all processes, as these CPUs are not watched. */
 		if (!service->blind) {
 			log_line(LOG_ERR, "cannot watch mappings on CPUs that have come: %s",
 				 strerror(-error));
@@ -382,7 +382,7 @@ static void reopen_events(struct service *service)
 	service->rescan = true;
 }
 
-/* Has something happened to a CPU? Whoever has missed a message cannot know. */
+/* Has something happened to a CPU? If messages were lost, assume yes. */
 static bool read_uevents(struct service *service)
 {
 	static const char cpu[] = "@/devices/system/cpu/cpu";
@@ -542,7 +542,7 @@ static void sweep(struct service *service)
 {
 	__u64 pause, start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
-	/* Who ends from now on may have been looked at before. */
+	/* Processes that end from now on may have been looked at before. */
 	if (!service->sweeping)
 		service->exited = false;
 	service->sweeping = keeper_sweep(service->keeper);
@@ -554,7 +554,7 @@ static void sweep(struct service *service)
 	service->sweep_ns = 0;
 	if (pause < SWEEP_SECONDS * 1000000000ull)
 		pause = SWEEP_SECONDS * 1000000000ull;
-	/* What is kept for a while is looked at again. */
+	/* Files that are kept for a while are looked at again. */
 	service->exited |= keeper_stats(service->keeper)->unused;
 	service->next_sweep = now_ns() + pause;
 	/* Uevents may be lost, or not be heard at all. */
@@ -598,7 +598,7 @@ static void tell_parent(const char *line)
 			 strerror(errno));
 }
 
-/* That something is done, and before that if it could not be done for all files */
+/* Tell it that something is done, and before that if it could not be done for all files */
 static void tell_parent_done(struct service *service, const char *line)
 {
 	if (keeper_stats(service->keeper)->denied && !service->told_limited) {
@@ -608,7 +608,7 @@ static void tell_parent_done(struct service *service, const char *line)
 	tell_parent(line);
 }
 
-/* From the first one on, until it is seen how many are left, none is made. */
+/* From the first file on, no table is made until all are queued. */
 static void on_workload_file(void *arg, const char *path, unsigned int left, __u64 list_ns)
 {
 	struct service *service = arg;
@@ -653,7 +653,7 @@ static void hear_parent(struct service *service)
 		service->line_len += len;
 }
 
-/* Are they done, or does it take too long? Until then nothing more is heard. */
+/* Are they done, or does it take too long? Until then no further line is read. */
 static void look_at_prepared(struct service *service)
 {
 	unsigned int left;
@@ -678,7 +678,7 @@ static void look_at_prepared(struct service *service)
 	service->fds[2].fd = service->prepares ? -1 : STDIN_FILENO;
 }
 
-/* The first look has come to its end, but for those who do not get on. */
+/* The first look has ended, except for workers that make no progress. */
 static void on_start(struct service *service)
 {
 	service->starts = false;
@@ -708,7 +708,7 @@ static void look_at_keeper(struct service *service)
 		sweep(service);
 	if (keeper_has_walked(keeper))
 		on_walk(service);
-	/* Once: who has events lost has it look again and again. */
+	/* Only once: a user who has events lost makes it look again and again. */
 	if (service->scanning && !service->start_until)
 		service->start_until = now + START_NS;
 	if (service->starts && !service->scanning &&
@@ -863,7 +863,7 @@ static int open_all(struct service *service)
 	const char *device = opts.device ?: KERNEL_DEVICE;
 	int error;
 
-	/* What the kernel takes depends on the capabilities that we have now. */
+	/* The tables that the kernel accepts depend on the capabilities that we have now. */
 	error = keeper_open(&service->keeper, &keeper_opts);
 	if (error == -ENOENT || error == -ENXIO || error == -ENODEV)
 		log_no_device(device, -error);
@@ -897,7 +897,7 @@ int cmd_serve(int argc, char **argv)
 	ret = parse(argc, argv);
 	if (ret)
 		return ret;
-	/* The parent waits for what it asks for. */
+	/* The parent waits for the tables. */
 	if (!opts.keep_priority && !opts.parent)
 		lower_priority();
 	raise_descriptors();
@@ -917,7 +917,7 @@ int cmd_serve(int argc, char **argv)
 	drop_capabilities();
 
 	tell_parent("watching\n");
-	/* A scan may take long, and everything that is mapped meanwhile is noticed. */
+	/* Ready before the scan, which may take long: mappings made meanwhile are noticed. */
 	service.ping_ns = watchdog_ns();
 	tell_manager("READY=1\nSTATUS=Looking at the programs that run");
 	if (!service.nr_predecessors)
@@ -933,7 +933,7 @@ int cmd_serve(int argc, char **argv)
 	tell_manager("STOPPING=1");
 	if (!opts.parent)
 		log_stats(&service);
-	/* Threads may wait for what never ends. */
+	/* Threads may be in waits that never end. */
 	keeper_stop(service.keeper);
 	_exit(service.failed ? EXIT_FAILED : EXIT_OK);
 }

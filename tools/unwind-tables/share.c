@@ -10,7 +10,7 @@
 #include "process.h"
 #include "share.h"
 
-/* Until a share is looked at again for which something hangs */
+/* Until a share whose reader hangs is looked at again */
 #define HUNG_SECONDS	30
 
 static struct share *share_named(struct shares *shares, const char *name)
@@ -258,7 +258,7 @@ int shares_publish(struct shares *shares)
 	if (!out)
 		return 0;
 	print(shares, out);
-	/* Without memory, what was there before stays. */
+	/* Without memory, the previous list stays. */
 	if (!fclose(out) && pwrite(fd, text, len, 0) == (ssize_t)len && ftruncate(fd, len))
 		error = -errno;
 	free(text);

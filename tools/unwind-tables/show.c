@@ -30,11 +30,11 @@ struct symbol {
 	bool function;
 };
 
-/* Code without rules. It is all of one function, or without a name. */
+/* Code without rules, all of it in one function, or without a name */
 struct piece {
 	__u64 start;
 	__u64 end;
-	__u64 bytes;		/* less than that, once there are several in one */
+	__u64 bytes;		/* less than end - start once several are joined */
 	__u64 samples;
 	const struct symbol *symbol;
 };
@@ -65,7 +65,7 @@ static bool parse_offset(const char *text, char **end, __u64 *offset)
 	       *text != ' ';
 }
 
-/* START or START-END, which is not included; only START: what counts there */
+/* START or START-END (exclusive); only START: the row that applies there */
 static bool parse_range(const char *text, __u64 *start, __u64 *end)
 {
 	char *rest;
@@ -83,7 +83,7 @@ static bool parse_range(const char *text, __u64 *start, __u64 *end)
 /* ------------------------------------------------------------------------ */
 /* Names								      */
 
-/* Only what is in the file itself counts. */
+/* Only names in the file itself are used. */
 static int no_debuginfo(Dwfl_Module *module, void **data, const char *name,
 			Dwarf_Addr base, const char *file, const char *link,
 			GElf_Word crc, char **found)
@@ -122,7 +122,7 @@ static bool set_range(const struct show *show, struct symbol *symbol,
 	return true;
 }
 
-/* Of several at one place, the one that says most comes first. */
+/* Of several at one place, the most informative one is first. */
 static int cmp_symbols(const void *p, const void *q)
 {
 	const struct symbol *a = p, *b = q;
@@ -298,7 +298,7 @@ static void find_pieces(struct show *show)
 	}
 }
 
-/* Put together what is in one function. */
+/* Join the pieces of one function. */
 static void merge_pieces(struct show *show)
 {
 	struct piece *last = NULL;
@@ -346,9 +346,8 @@ static void see_end(struct show *show, const char *name, __u64 offset)
 
 /*
  * Lines of perf script: "cut", "complete", "unchecked" or "-", then the frames, innermost first, as
- * "<tab>ADDRESS (FILE+0xOFFSET)", then an empty line. Returns false if it is not known
- * of any stack whether it is cut. Names of files may be anything; with those that
- * look like other lines, counts are wrong.
+ * "<tab>ADDRESS (FILE+0xOFFSET)", then an empty line. Returns false if no stack says whether it is
+ * cut. Names of files may be anything; with those that look like other lines, counts are wrong.
  */
 static bool read_script(struct show *show, FILE *file)
 {
@@ -398,12 +397,12 @@ static FILE *open_script(const char *data, pid_t *pid)
 		return NULL;
 	*pid = fork();
 	if (!*pid) {
-		/* It may speak of names in the data, as they are. */
+		/* Its messages may have names from the data, unfiltered. */
 		if (dup2(fds[1], STDOUT_FILENO) < 0 || !freopen("/dev/null", "w", stderr))
 			_exit(1);
 		close(fds[0]);
 		close(fds[1]);
-		/* As it is called where another one is installed, too */
+		/* Its name if it is installed beside another one */
 		execvp("perf-unwind", args);
 		execvp("perf", args);
 		_exit(127);
@@ -469,7 +468,7 @@ static void print_function(const struct piece *piece, __u64 weight, __u64 all)
 	       *name ? 24 : 0, range, name);
 }
 
-/* Functions are aligned to as much, and what is in between has no name. */
+/* Functions are aligned to this, and the padding has no name. */
 static bool is_padding(const struct piece *piece)
 {
 	return !piece->symbol && piece->bytes < MAX_ALIGNMENT;

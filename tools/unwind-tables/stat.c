@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* unwind-tables stat: which tables the kernel has, and by whom; or which files of a process */
+/* unwind-tables stat: the tables of the kernel and their holders; or the files of a process */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 /* Descriptors beyond this are not listed. */
 #define MAX_HOLDERS	256
-/* Of a process that keeps its memory locked, this long in all */
+/* How long to ask about a process that keeps its memory locked, in all */
 #define LOCKED_MSECS	1000
 
 struct counts {
@@ -175,7 +175,7 @@ static void see_descriptor(int pid, int fd, struct counts *all)
 	if (len < 0)
 		return;
 	target[len] = '\0';
-	/* With other files mounted, the path before it may be another. */
+	/* With other file systems mounted, the directory part may differ. */
 	if (!strstr(target, "unwind_tables"))
 		return;
 	if (!read_counts(pid, fd, &counts) || is_known(&holder))
@@ -217,7 +217,7 @@ static int open_device(void)
 	return -1;
 }
 
-/* What all have together, where nobody has the device open: we open it. */
+/* The totals, where nobody has the device open: we open it. */
 static bool read_own(struct counts *all)
 {
 	int fd = open_device();
@@ -310,7 +310,7 @@ static int print_process(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	if (pidfd >= 0)
 		maps = fopen(path, "re");
-	/* If it has not ended, the number was its own when the file was opened. */
+	/* If it has not ended, the PID was its own when the file was opened. */
 	if (maps && syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) && errno == ESRCH) {
 		fclose(maps);
 		maps = NULL;

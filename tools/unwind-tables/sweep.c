@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Looks at what is still mapped: drops what is not needed, and has tried again what has failed. All
- * that takes long is done by the shares' own threads.
+ * Checks which files are still mapped: drops tables that are not needed, and has failed ones tried
+ * again. The shares' own threads do all that takes long.
  */
 #include <string.h>
 
@@ -9,14 +9,14 @@
 
 /* A sweep to make room comes at least this long after the last sweep. */
 #define SWEEP_SECONDS	10
-/* All lists together are not waited for any longer. */
+/* The longest wait for all lists together */
 #define LISTS_NS	(20 * NSEC_PER_SEC)
 
-/* Those that the reader has just listed */
+/* Mark the files that the reader has just listed. */
 static void mark_mapped(struct worker *worker, pid_t pid)
 {
 	const struct reader_page *page = worker->reader.page;
-	/* If it is that one now, it was when its mappings were listed. */
+	/* If the PID is this process now, it was when the mappings were listed. */
 	const struct process process = process_of(pid);
 	const struct mapping *mapping;
 	struct file *file;
@@ -38,7 +38,7 @@ static void mark_mapped(struct worker *worker, pid_t pid)
 
 void keeper_list(struct worker *worker, pid_t pid)
 {
-	/* What it has mapped is not known. */
+	/* Its mappings are not known. */
 	if (!share_has_time(worker->share) ||
 	    keeper_ask(worker, READER_LIST, pid, 0) == OUTCOME_SLOW)
 		worker->share->unlisted = true;
@@ -127,7 +127,7 @@ static int drop_unused(struct keeper *keeper)
 	return dropped;
 }
 
-/* By whoever has it mapped: his worker may look at that. */
+/* To the worker of the process that has it mapped, which may look at that */
 static void give_due(struct keeper *keeper, bool dropped)
 {
 	struct job job = { .kind = JOB_RETRY, .address = dropped };
@@ -207,7 +207,7 @@ bool keeper_sweep(struct keeper *keeper)
 		sweep->given = now_ns();
 		return true;
 	}
-	/* Nobody may put off the end with answers that come just in time. */
+	/* Nobody may delay the end by answers that come just in time. */
 	if (keeper_awaits(keeper, JOB_LIST) && now_ns() - sweep->given < LISTS_NS)
 		return true;
 	keeper_give_up_lists(keeper);

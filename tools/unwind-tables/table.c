@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What show and check have in common: the table of a file, and its summary */
+/* Shared by show and check: the table of a file, and its summary */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The table of a file: has it made and attached, and sees what came of it */
+/* The table of a file: has it made and attached, and handles the outcome */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 /* A file that is being written is looked at again after this, then twice that ... */
 #define BUSY_SECONDS	2
 /*
- * ... so often, if it does not change. If the kernel says that it is another one, it
- * always will then.
+ * ... so often, if it does not change. After that, if the kernel still says that it is another
+ * file, it always will.
  */
 #define MAX_TRIES	6
 /* A file that changes while it is read is read this many times. */
@@ -33,8 +33,8 @@ static bool read_fingerprint(int table, __u64 *print)
 }
 
 /*
- * The bytes of a table, from a parser that may be in the hands of whoever wrote the file. The
- * kernel looks whether they are one, and nobody else reads them.
+ * The bytes of a table, from a parser that may be controlled by the author of the file. The kernel
+ * checks that they are a table, and nobody else reads them.
  */
 static enum outcome hand_over(struct worker *worker, struct made *made)
 {
@@ -63,7 +63,7 @@ static enum outcome hand_over(struct worker *worker, struct made *made)
 	return outcome;
 }
 
-/* Does it have a table, whoever made that? */
+/* Does it have a table, from any maker? */
 static bool has_table(const struct worker *worker)
 {
 	return kernel_has_table(&worker->keeper->kernel, worker->reader.pidfd,
@@ -87,7 +87,7 @@ static enum outcome attach(struct worker *worker, __u32 table)
 			     worker->reader.file, &page->mappings[0].id);
 }
 
-/* Have the file closed. Is it as it was before it was read? */
+/* Have the file closed. Is it unchanged since before it was read? */
 static enum outcome finish(struct worker *worker, enum outcome outcome)
 {
 	enum outcome now;
@@ -98,7 +98,7 @@ static enum outcome finish(struct worker *worker, enum outcome outcome)
 	return outcome ?: now;
 }
 
-/* Is it of this file, of which it would be made again? */
+/* Would this file get the same table again? */
 static enum outcome check_fingerprint(struct worker *worker, __u64 fingerprint)
 {
 	enum outcome outcome = keeper_ask_more(worker, READER_MAKE);
@@ -113,7 +113,7 @@ static enum outcome check_fingerprint(struct worker *worker, __u64 fingerprint)
 
 /*
  * If the kernel has a table for the file, it is most likely this one, and the call will say so.
- * Else it has forgotten the file, and what looks like it has to prove that it is the same.
+ * Otherwise it has forgotten the file, and one that looks like it has to be proved the same.
  */
 static enum outcome attach_known(struct worker *worker, const struct held *held,
 				 __u64 fingerprint)
@@ -122,14 +122,14 @@ static enum outcome attach_known(struct worker *worker, const struct held *held,
 	enum outcome outcome = had_table ? OUTCOME_DONE : check_fingerprint(worker, fingerprint);
 	const struct file *file = files_held(&worker->keeper->files, held);
 
-	/* Its table may be gone, and the number be another one's. */
+	/* Its table may be gone, and the number be another table's. */
 	if (!file)
 		return OUTCOME_GONE;
 	outcome = outcome ?: attach(worker, file->made.table);
-	/* Who has it mapped now is the next witness. */
+	/* The process that has it mapped now is the next witness. */
 	if (had_table && outcome == OUTCOME_SHARED)
 		return OUTCOME_DONE;
-	/* It was somebody else's table, behind which this one is now. */
+	/* It was another service's table; ours is attached behind it now. */
 	if (!outcome && had_table)
 		outcome = check_fingerprint(worker, fingerprint);
 	return outcome;
@@ -195,7 +195,7 @@ static enum outcome make(struct worker *worker, pid_t pid, __u64 address,
 	return outcome;
 }
 
-/* Others see that it is being made, and who pays does not go meanwhile. */
+/* Others see that it is being made, and the share that pays is not removed meanwhile. */
 static enum outcome make_for(struct worker *worker, struct share *share, pid_t pid, __u64 address,
 			     const struct file_id *id, struct made *made)
 {
@@ -346,7 +346,7 @@ static bool has_one(const struct file *file)
 
 static bool is_settled(const struct file *file)
 {
-	/* The next process that has it may be one of somebody else's. */
+	/* The next process that has it may be another user's. */
 	return has_one(file) || ((file->state == FILE_NO_CFI || file->state == FILE_REFUSED) &&
 				 file->seen_by == OWNER_UNKNOWN);
 }
@@ -354,14 +354,14 @@ static bool is_settled(const struct file *file)
 /* ------------------------------------------------------------------------ */
 /* Files								      */
 
-/* Whoever pays for a file that the process of the last question has mapped */
+/* The share that pays for a file that the process of the last question has mapped */
 static struct share *payer_of(struct worker *worker, const struct file_id *id)
 {
 	const struct reader_page *page = worker->reader.page;
 
 	/*
-	 * A file system may name any owner, and a container have processes of any user. Nothing of
-	 * root's is to be paid for by root.
+	 * A file system may name any owner, and a container have processes of any user. Root must
+	 * not pay for a file just because its owner is said to be root.
 	 */
 	if (page->pid && !worker->share->root)
 		return worker->share;
@@ -396,7 +396,7 @@ static struct file *remember(struct worker *worker, pid_t pid, const struct mapp
 	return file;
 }
 
-/* How often a file that is to be looked at again has been busy, which is forgotten now */
+/* Forget the file, which is to be looked at again. Returns how often it has been busy. */
 static unsigned int forget_before(struct files *files, const struct mapping *mapping)
 {
 	struct file *file = files_find(files, mapping);
@@ -459,7 +459,7 @@ bool keeper_new_table(struct worker *worker, struct share *share, pid_t pid, __u
 	return is_settled(file);
 }
 
-/* A file that we cannot open: it has no identity but that of its mapping. */
+/* A file that we cannot open: it has only the identity of its mapping. */
 static void see_to_closed(struct worker *worker, pid_t pid, struct mapping mapping)
 {
 	const struct made made = { .error = EACCES };
@@ -502,8 +502,8 @@ static bool new_again(struct worker *worker, const struct file *file, pid_t pid,
 }
 
 /*
- * Root has it mapped, too, or somebody who has more left: then it does not have to go when
- * there is not enough for who has paid so far.
+ * Root has it mapped, too, or a user who has more left: then it is not dropped when the share that
+ * has paid so far runs short.
  */
 static void move(struct files *files, struct file *file, struct share *share)
 {
@@ -547,14 +547,14 @@ void keeper_attach_to_seen(struct worker *worker, struct file *file)
 		files_forget(files, file);
 		keeper_new_table(worker, old.share, pid, address, &old.id);
 	} else if (outcome) {
-		/* The next one who has it mapped is no witness of what has not been done. */
+		/* The table was not attached, so this process is no witness. */
 		file->witness = (struct process){ };
 	}
 }
 
 /*
- * If nobody had it mapped for a while, the kernel may have forgotten it. If the
- * process that was seen with it is gone, there may have been such a while.
+ * If nobody had it mapped for a while, the kernel may have forgotten it. That is possible if the
+ * witness has ended.
  */
 static void see_again(struct worker *worker, struct file *file, pid_t pid,
 		      const struct mapping *mapping)
@@ -601,19 +601,19 @@ bool keeper_see_to(struct worker *worker, pid_t pid, const struct mapping *mappi
 	}
 	if (keeper_excludes_user(worker->keeper, &mapping->id))
 		return true;
-	/* Whoever had neither room nor time for it need not be the one who maps it now. */
+	/* The share that had neither room nor time for it may not be the one that maps it now. */
 	share = payer_of(worker, &mapping->id);
 	if (file && file->share != share)
 		was_refused = file->state == FILE_FULL || file->waits;
-	/* Nor need somebody else see what he does, who may have been in the way, too. */
+	/* Another user may see other contents, and the last one may have interfered. */
 	if (file && !has_one(file) && file->seen_by != OWNER_UNKNOWN)
 		was_refused |= file->seen_by != worker->reader.page->mapper.uid;
-	/* The file whose table it shared may have gone, and the table, too. */
+	/* The file whose table it shared may be gone, and the table, too. */
 	if (file && file->state == FILE_SHARED && file->unused_since)
 		return new_again(worker, file, pid, mapping);
 	if (file)
 		see_again(worker, file, pid, mapping);
-	/* That may have found that it is another file now, or it was forgotten meanwhile. */
+	/* see_again() may have found another file there, or it was forgotten meanwhile. */
 	file = files_find(files, mapping);
 	if (file && !was_refused && (file->state != FILE_BUSY || now_seconds() < file->retry))
 		return is_settled(file);

@@ -42,7 +42,7 @@ void __printf(2, 3) log_line(int level, const char *format, ...);
 
 #define log_error(...)	log_line(LOG_ERR, __VA_ARGS__)
 
-/* Why the device cannot be found, where opening it failed with such an error */
+/* Why the device cannot be opened, given the error of open() */
 void log_no_device(const char *device, int error);
 
 /* Replace the control characters of a name: it may go to a terminal. */
@@ -51,8 +51,8 @@ void log_printable(char *text);
 /* table.c */
 
 /*
- * Make the table of a file for reading. Returns the open file, or -1 after it has
- * told why not.
+ * Make the table of a file for reading. Returns the open file, or -1 after it has printed
+ * why not.
  */
 int table_read(const char *path, struct unwind_table **table);
 void table_print_summary(const struct unwind_table *table);
@@ -78,10 +78,10 @@ struct events_seen {
 	bool lost;	/* Records were lost. */
 };
 
-/* Is told of a mapping. @key stands for the file, by all that the kernel says of it. */
+/* Called for a mapping. @key identifies the file, by all that the kernel says of it. */
 typedef void (*events_mapping_t)(void *arg, pid_t pid, __u64 address, __u64 key);
 
-/* Once, before capabilities are given up: what opens them keeps those that it needs. */
+/* Once, before capabilities are given up: the process that opens events keeps its own. */
 int events_start(void);
 int events_open(struct events **events);
 void events_close(struct events *events);

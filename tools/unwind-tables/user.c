@@ -2,26 +2,25 @@
 /*
  * Files that may be seen by a user and not by root.
  *
- * FUSE lets only its user look at a file, or with allow_other only whoever is in the user
- * namespace where it was mounted; root may not even ask for the size. So it is with AppImages,
- * sshfs, and the containers of podman without root. NFS takes root for nobody. What is refused to
- * the reader is asked for by a child that becomes the user of the process which has the file
- * mapped, in the user namespace of that process.
+ * FUSE lets only its user look at a file, or with allow_other only the user namespace where it was
+ * mounted; root may not even ask for the size. Examples are AppImages, sshfs, and the containers
+ * of podman without root. NFS takes root for nobody. If a file is refused to the reader, a child
+ * asks for it that becomes the user of the process which has the file mapped, in the user
+ * namespace of that process.
  *
- * A user may stop and kill what is his. So the child does nothing but one question: it has no
- * other descriptors than that takes, no capabilities, and nobody may trace it or read its memory,
- * where there is a copy of the reader's. If it is stopped, the reader does not answer, and is
- * killed, and the child with it, which takes CAP_KILL. If the file system has taken a request
- * and does not answer, nobody can end the child: until that has ended, the user gets no more
- * tables.
+ * A user may stop and kill his own processes. So the child answers one question only: it has just
+ * the descriptors for that, no capabilities, and nobody may trace it or read its memory, which has
+ * a copy of the reader's. If it is stopped, the reader does not answer, and is killed, and the
+ * child with it, which takes CAP_KILL. If the file system has taken a request and does not answer,
+ * nobody can end the child: until that has ended, the user gets no more tables.
  *
- * Can a user have a false table made so, for what others run? A file system of his may say of a
- * file what it likes, and show other contents to each who reads it. But others who map a file from
- * there run his code, and the table is attached to nothing else: the kernel says what the process
- * has mapped, that is opened in this process before anybody is asked, and for a table what the
- * child has opened must be the same inode. The only thing that is of use to him is another owner,
- * who would have to pay; so he is the owner of each file that had to be asked for in his name.
- * Other file systems, as NFS, do not depend on who reads.
+ * Can a user have a false table made so, for files that others run? A file system of his may say
+ * of a file what it likes, and show other contents to each reader. But others who map a file from
+ * there run his code, and the table is attached to nothing else: the kernel says which file the
+ * process has mapped, this process opens that before it asks anybody, and for a table the child
+ * must have opened the same inode. He could only gain by naming another owner, who would have to
+ * pay; so he counts as the owner of each file that had to be asked for in his name. Other file
+ * systems, such as NFS, show the same to all readers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +39,7 @@
 #include "user.h"
 #include "process.h"
 
-/* What the child has open, and no more */
+/* The descriptors of the child, and no others */
 #define FILE_FD		0
 #define SOCKET_FD	1
 #define USERNS_FD	2
@@ -53,13 +52,13 @@ static struct {
 	__u32 gid;
 	bool needed;
 	pid_t *child;
-	/* That of the process, if it is not ours, or -1; and who may enter it */
+	/* The namespace of the process, if it is not ours, or -1; and the user who may enter it */
 	bool looked;
 	int userns;
 	__u32 owner;
 } user = { .proc = -1, .userns = -1, .uid = OWNER_UNKNOWN };
 
-/* To a question that the child was born with */
+/* The answer to the question that the child was forked for */
 struct answer {
 	int error;
 	struct stat st;
@@ -117,7 +116,7 @@ static void drop_capabilities(void)
 }
 
 /*
- * FUSE wants all numbers to be the user's. The C library would give them to all threads, and there
+ * FUSE wants all IDs to be the user's. The C library would change them in all threads, and there
  * is one. Only the owner of a user namespace can enter it without capabilities.
  */
 void user_become(pid_t parent, int first)
@@ -125,16 +124,16 @@ void user_become(pid_t parent, int first)
 	bool enters = user.userns >= 0;
 	__u32 ids[3];
 
-	/* Between two changes of credentials, the user may be able to get at what is open. */
+	/* Between two changes of credentials, the user may be able to get at open descriptors. */
 	process_close_from(first, user.userns);
-	/* It would be as the kernel is set up, with the first number that changes. */
+	/* The first change of an ID would set this to fs.suid_dumpable. */
 	prctl(PR_SET_DUMPABLE, 0);
 	if (syscall(SYS_setgroups, 0, NULL) ||
 	    syscall(SYS_setresgid, user.gid, user.gid, user.gid) ||
 	    syscall(SYS_setresuid, user.uid, enters ? user.owner : user.uid, user.uid))
 		_exit(1);
 	drop_capabilities();
-	/* That gives all capabilities there. */
+	/* setns() gives all capabilities there. */
 	if (enters && !setns(user.userns, CLONE_NEWUSER))
 		drop_capabilities();
 	/* The user may have another number there, or none; then it stays the owner. */
@@ -164,7 +163,7 @@ static void be_user(int file, int sock, bool to_read, pid_t parent)
 	struct answer answer = { };
 	const int fds = process_open_proc("self/fd", O_PATH | O_DIRECTORY);
 	int fd = -1, i;
-	/* None of these is where another one goes. */
+	/* None of these is at a number that another one is moved to. */
 	const int have[] = { fcntl(file, F_DUPFD, 10), fcntl(sock, F_DUPFD, 10),
 			     user.userns < 0 ? -1 : fcntl(user.userns, F_DUPFD, 10),
 			     fcntl(fds, F_DUPFD, 10) };
@@ -189,7 +188,7 @@ static void be_user(int file, int sock, bool to_read, pid_t parent)
 /* ------------------------------------------------------------------------ */
 /* Who asks								      */
 
-/* What the child says, if it makes sense: 0 or a descriptor, which goes with it alone */
+/* The child's answer, if it makes sense: 0 or a descriptor, which only comes with 0 */
 static int receive_answer(int sock, bool to_read, struct stat *st)
 {
 	struct answer answer;
@@ -202,7 +201,7 @@ static int receive_answer(int sock, bool to_read, struct stat *st)
 		*st = answer.st;
 		return to_read ? fd : 0;
 	}
-	/* It was killed, before it had the user's numbers or afterwards. */
+	/* It was killed, before it had the user's IDs or afterwards. */
 	if (fd >= 0)
 		close(fd);
 	return -EAGAIN;

@@ -15,18 +15,18 @@
 #include "owner.h"
 
 /*
- * @proc stays open until the next call of user_forget(). @child is where the number of each child
- * stands while it lives.
+ * @proc stays open until the next call of user_forget(). @child has the PID of each child while it
+ * lives.
  */
 void user_set(int proc, const struct owner *owner, pid_t *child);
 void user_forget(void);
 
-/* Has the user been needed since? Then he pays for the file, and may have got in the way. */
+/* Has the user been needed since? Then he pays for the file, and may have interfered. */
 bool user_was_needed(void);
 
 /*
- * As fstat(), and open() of what is known to be a regular file: 0 or a descriptor, else a
- * negative errno. -EAGAIN: the user got in the way.
+ * As fstat(), and open() of a known regular file: 0 or a descriptor, otherwise a negative errno.
+ * -EAGAIN: the user interfered.
  */
 int user_stat(int fd, struct stat *st);
 int user_open(int fd);

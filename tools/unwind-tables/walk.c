@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What is done with the files that a walk comes past: see ahead.h */
+/* Handles the files that a walk finds: see ahead.h */
 #include <stdio.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static struct file *make_ahead(struct worker *worker, const struct mapping *mapp
 	return NULL;
 }
 
-/* Does the table of a file still fit, which is attached anew? */
+/* Attach the table of a file anew. Does it still fit? */
 static bool still_fits(struct worker *worker, const struct file *file)
 {
 	const struct held held = files_hold(file);
@@ -56,7 +56,7 @@ static bool still_fits(struct worker *worker, const struct file *file)
 	       keeper_attach_again(worker, 0, 0, &held) != OUTCOME_CHANGED;
 }
 
-/* Files that somebody has mapped get what they lack in other ways. */
+/* Mapped files get missing tables in other ways. */
 static void see_to_path(struct worker *worker, const struct mapping *mapping)
 {
 	struct files *files = &worker->keeper->files;

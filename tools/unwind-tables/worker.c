@@ -41,19 +41,19 @@
 #include "user.h"
 
 /*
- * Of a CPU, for what a parser does for a file. On real machines no honest file needs a second. In
- * an emulator, what the host has taken away counts as well.
+ * CPU time of a parser for a file. On real machines no honest file needs a second. In an emulator,
+ * time that the host has taken away counts as well.
  */
 #define PARSER_SECONDS	10
 #define PARSER_SECONDS_ROOT 300
 
-/* Of memory, that the reader itself may take */
+/* Memory that the reader itself may take */
 #define OWN_BYTES	(16ull << 20)
 
 /*
- * What the reader needs: mappings of processes, files by their mappings, all files; to make
- * parsers nobody's, and to become the user of a file that is shown to nobody else; what has
- * become a user is killed when the reader ends, also if the user has stopped it
+ * Capabilities of the reader: for mappings of processes, files by their mappings, all files; to
+ * run parsers as nobody, and to become the user of a file that is shown to nobody else; to kill a
+ * child that has become a user when the reader ends, also if the user has stopped it
  */
 #define OPENER_CAPABILITIES						\
 	(1ull << CAP_SYS_PTRACE | 1ull << CAP_CHECKPOINT_RESTORE |	\
@@ -78,7 +78,7 @@ static int passed = -1;
 /* ------------------------------------------------------------------------ */
 /* Mappings								      */
 
-/* What may be done by a file system as it likes is only ever said of its own files. */
+/* A file system may lie as it likes, but only about its own files. */
 static enum outcome outcome_of(int error)
 {
 	if (error >= 0)
@@ -169,7 +169,7 @@ static void set_id(struct file_id *id, const struct stat *st)
 #define AT_HANDLE_FID	0x200
 #endif
 
-/* To be compared, not to be opened, so all file systems have one. */
+/* Only compared, never opened, so all file systems have a handle. */
 static __u64 get_handle(int fd)
 {
 	union {
@@ -183,7 +183,7 @@ static __u64 get_handle(int fd)
 	return hash_bytes(&all, sizeof(all.handle) + all.handle.handle_bytes);
 }
 
-/* Not opened yet: that may have effects where it is a device, and wait. */
+/* Not opened yet: opening a device may have effects, and wait. */
 static int get_id(int fd, struct file_id *id)
 {
 	struct stat st;
@@ -209,7 +209,7 @@ static int open_by_name(int proc, int maps, __u64 address, int way)
 	char name[4096] = "";
 	int root, fd;
 
-	/* A path that the kernel made has no links. If it has now, it is another file. */
+	/* A path that the kernel made has no links. If it has one now, it is another file. */
 	if (query(maps, address, 0, &found, name, sizeof(name)))
 		return -ENOENT;
 	name[sizeof(name) - 1] = '\0';
@@ -226,9 +226,8 @@ static int open_by_name(int proc, int maps, __u64 address, int way)
 
 /*
  * The file of a mapping, which is not opened for reading yet. The first way
- * always leads to the file itself, but needs CAP_CHECKPOINT_RESTORE. What is found
- * on the others counts if it has the same inode number. The device may differ, on
- * btrfs and overlayfs it does.
+ * always leads to the file itself, but needs CAP_CHECKPOINT_RESTORE. A file that the others find
+ * counts if it has the same inode number. The device may differ, on btrfs and overlayfs it does.
  */
 static int open_mapped(int proc, int maps, const struct mapping *mapping,
 		       struct file_id *id)
@@ -258,7 +257,7 @@ static int open_mapped(int proc, int maps, const struct mapping *mapping,
 			return fd;
 		if (fd >= 0)
 			close(fd);
-		/* It is the file, however little may be done with it. */
+		/* It is the file, although it may not be read. */
 		if (!way && fd >= 0)
 			return error;
 		if (!first_error)
@@ -361,7 +360,7 @@ static void set_name(struct reader_page *page, int fd)
 /* Else in nanoseconds: more than a tick of the clock, and than other file systems keep */
 #define FINE_NSEC	20000000
 
-/* Would a change from now on be seen by these times? */
+/* Would a change from now on show in these times? */
 static bool shows_changes(__s64 sec, __u32 nsec)
 {
 	struct timespec now;
@@ -403,7 +402,7 @@ static void close_opened(void)
 	opened.found = -1;
 }
 
-/* Who has it for a file of root's that no other share pays for is trusted to need it. */
+/* For a file of root's that no other share pays for, the parser is trusted to need more time. */
 static unsigned int parser_seconds(const struct reader_page *page)
 {
 	return !opened.id.uid && (!page->pid || owner_is_root(&page->mapper)) ?
@@ -434,8 +433,8 @@ static enum outcome have_parsed(struct reader_page *page)
 }
 
 /*
- * From now on the kernel goes by size and time of the file. Until now, they may have lied:
- * is it as it was before it was read?
+ * From now on the kernel compares size and time of the file. Until now, they may have lied: is it
+ * unchanged since before it was read?
  */
 static int check_opened(void)
 {
@@ -475,7 +474,7 @@ static int identify(int fd, struct mapping *mapping)
 	return 0;
 }
 
-/* What the path leads to, if it does not have to be left alone */
+/* The file that the path leads to, unless it has to be left alone */
 static int find_path(struct reader_page *page, mode_t type)
 {
 	struct mapping *mapping = &page->mappings[0];
@@ -596,7 +595,7 @@ static int open_for_table(struct reader_page *page, int proc, int maps)
 		opened.here = NULL;
 		return -errno;
 	}
-	/* It has nothing to say to what is started here. */
+	/* Children need no copy of this mapping. */
 	madvise(opened.here, 1, MADV_DONTFORK);
 	opened.id = mapping->id;
 	opened.stored = stored_bytes(opened.fd);
@@ -624,8 +623,8 @@ static int answer_about_path(struct reader_page *page)
 }
 
 /*
- * A process may have become another user's since somebody was asked to look at it, and the file of
- * its program may be on his file system.
+ * A process may have become another user's since the question, and its program may be on that
+ * user's file system.
  */
 static int check_share(struct reader_page *page, int proc)
 {
@@ -682,7 +681,7 @@ static enum outcome answer(struct reader_page *page)
 	return outcome_of(error);
 }
 
-/* A fork has the handlers and the mask of whoever made it. */
+/* A fork inherits handlers and mask. */
 static void set_signals(void)
 {
 	struct sigaction action = { .sa_handler = SIG_DFL };
@@ -691,7 +690,7 @@ static void set_signals(void)
 
 	for (i = 1; i < NSIG; i++)
 		sigaction(i, &action, NULL);
-	/* The terminal's are for the one who asks. */
+	/* Signals of the terminal are for the parent. */
 	action.sa_handler = SIG_IGN;
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGQUIT, &action, NULL);
@@ -701,7 +700,7 @@ static void set_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* What others have open must not stay open because of us. */
+/* Descriptors of others must not stay open because of us. */
 static void set_descriptors(int sock)
 {
 	int null, i;
@@ -727,7 +726,7 @@ static bool send_answer(void)
 	return sent;
 }
 
-/* Whoever waits for the answer does so for as long. */
+/* The answer is waited for no longer than this. */
 static void limit_cpu(void)
 {
 	struct rlimit limit;
@@ -759,9 +758,9 @@ void worker_run(struct reader_page *page, int sock, pid_t parent)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(0);
-	/* The keeper attaches tables to what is mapped here. */
+	/* The keeper attaches tables by the mappings here. */
 	prctl(PR_SET_DUMPABLE, 1);
-	/* What it starts has nothing to say to the keeper. */
+	/* Children must not have the keeper's page. */
 	madvise(page, sizeof(*page), MADV_DONTFORK);
 
 	for (;;) {

@@ -3,8 +3,8 @@
  * Which files is a program going to run from? The dynamic linker says so without running
  * the program; one that asks for auditors, which would be run, is not listed. A program
  * that is made to deceive can have code run all the same, with no more rights than it is
- * going to have in a moment. All this is done by a child process: a program may be on a
- * file system that hangs, and nothing that is said of it has to be true or to end.
+ * going to have in a moment. All this is done by a child process: a program may be on a file
+ * system that hangs, and nothing that the linker says has to be true or to end.
  */
 #include <elf.h>
 #include <errno.h>
@@ -26,14 +26,14 @@
 
 #include "unwind-tables.h"
 
-/* What listing may take: of a CPU, and by the clock, since the machine may be busy */
+/* Time for listing: of a CPU, and by the clock, since the machine may be busy */
 #define LIST_CPU_SECONDS 1
 #define LIST_SECONDS	10
-/* Of the list */
+/* Maximum length of the list */
 #define MAX_LIST	65536
-/* As many as the kernel follows */
+/* As many interpreters as the kernel follows */
 #define MAX_SCRIPTS	5
-/* What the kernel looks at of a script */
+/* Bytes of a script that the kernel looks at */
 #define SCRIPT_LEN	256
 
 /* As execvp() finds it. Returns an absolute path without symbolic links, or NULL. */
@@ -58,7 +58,7 @@ static char *find_program(const char *name)
 	}
 }
 
-/* What runs a script, or what env(1) is told to run; NULL: none does. */
+/* The interpreter of a script, or the program that env(1) is told to run; NULL: none. */
 static char *find_interpreter(char *script)
 {
 	char *name, *arg, *rest, *path;
@@ -123,7 +123,7 @@ static bool read_linker(int fd, char *linker, size_t size)
 	return ask && *linker;
 }
 
-/* It is root's, and nobody else may write it. What FUSE says of that is a user's word. */
+/* It is root's, and nobody else may write it. FUSE is not believed about that. */
 static bool is_trusted(int fd)
 {
 	struct statfs fs;
@@ -167,7 +167,7 @@ static void print_files(const char *name)
 	if (fd < 0 || !is_trusted(fd))
 		return;
 	fflush(stdout);
-	/* It would run what is named there. */
+	/* It would run the programs that are named there. */
 	unsetenv("LD_AUDIT");
 	fexecve(fd, (char *[]){ linker, "--list", path, NULL }, environ);
 }
@@ -271,7 +271,7 @@ void workload_files(const char *name, workload_file_t found, void *arg)
 	int out[2];
 	pid_t pid;
 
-	/* The one before this one. There are other children. */
+	/* The child of the last call. There are other children. */
 	if (last > 0)
 		waitpid(last, NULL, WNOHANG);
 	if (pipe2(out, O_CLOEXEC))
@@ -292,7 +292,7 @@ void workload_files(const char *name, workload_file_t found, void *arg)
 			if (path)
 				found(arg, path, 1 + count_files(line), used);
 		}
-		/* With what it may have started. Nobody waits: that might not end. */
+		/* With its own children. Nobody waits: they might not end. */
 		kill(-pid, SIGKILL);
 	}
 	close(out[0]);
