@@ -35,7 +35,7 @@ struct message {
 	size_t len;
 };
 
-/* The number of what has this content in its table */
+/* The number of the item with this content in its table */
 struct item {
 	char *data;
 	size_t len;
@@ -85,7 +85,7 @@ static void put_varint(FILE *out, __u64 value)
 	fputc(value, out);
 }
 
-/* 0 is what a reader takes a missing field for. */
+/* Readers take a missing field for 0. */
 static void put_integer(FILE *out, int field, __u64 value)
 {
 	if (!value)
@@ -242,7 +242,7 @@ static void put_label(FILE *out, const char *key, const char *value)
 	put_message(out, 3, &label);
 }
 
-/* What samples with the same stack, innermost location first, and labels share */
+/* The common part of samples with the same labels and stack, innermost location first */
 void pprof_stack(FILE *out, const __u64 *numbers, int nr, const struct pprof_labels *labels)
 {
 	struct message packed;

@@ -18,7 +18,7 @@ struct pprof_mapping {
 	int build_id_size;
 };
 
-/* What a sample has besides its stack; without a cgroup if that is NULL */
+/* The labels of a sample; without a cgroup if that is NULL */
 struct pprof_labels {
 	const char *comm;
 	const char *pid;

@@ -18,7 +18,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 /* Only this process and its children, if not 0 */
 const volatile __u32 target;
-/* unwindprof: what it does depends on what it sees. */
+/* unwindprof itself: its activity depends on its samples. */
 const volatile __u32 self;
 const volatile __u64 min_usecs;
 const volatile bool by_cgroup;
@@ -40,7 +40,7 @@ struct {
 	__type(value, __u8);
 } processes SEC(".maps");
 
-/* Since when a thread is off its CPU, and with which stacks */
+/* Since when a thread is off its CPU, and its stacks */
 struct waiter {
 	__u64 since;
 	struct prof_sample sample;
@@ -104,7 +104,7 @@ static __always_inline void take(void *ctx, struct prof_sample *sample, __u64 ow
 	if (ret == BPF_UNWIND_QUEUED || ret == BPF_UNWIND_PENDING)
 		return;
 
-	/* Nothing more comes: it has come already, or is refused. */
+	/* No record follows: it has come already, or the request was refused. */
 	sample->head.cookie = 0;
 	if (ret == BPF_UNWIND_EXECUTED)
 		sample->head.user_size =
@@ -143,7 +143,7 @@ int BPF_PROG(off_cpu, bool preempt, struct task_struct *prev, struct task_struct
 	__u32 key = 0, pid;
 	__u64 usecs;
 
-	/* One that is dead does not come again, but its number does. */
+	/* A dead thread does not come again, but its TID does. */
 	if (!(prev->flags & PF_KTHREAD) && !(state & TASK_DEAD) && wanted(prev->tgid)) {
 		waiter = bpf_map_lookup_elem(&scratch, &key);
 		if (waiter) {
@@ -217,7 +217,7 @@ int BPF_PROG(execed, struct task_struct *task)
 	return 0;
 }
 
-/* Its last stack has been: that is before it counts as gone. */
+/* Its last stack has been sent: that is before the task counts as gone. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(exited, struct task_struct *task)
 {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * unwindprof - where programs are on the CPU, or what they wait for, as folded
- * stacks or as a profile for pprof. The kernel stack of a sample is taken at once; the
- * user stack comes when the thread returns to user space, and is joined with its
- * samples by cookie.
+ * unwindprof - where programs are on the CPU, or wait, as folded stacks or as a profile for
+ * pprof. The kernel stack of a sample is taken at once; the user stack comes when the thread
+ * returns to user space, and is joined with its samples by cookie.
  */
 #include <argp.h>
 #include <errno.h>
@@ -56,7 +55,7 @@ static struct {
 } opts = { .frequency = 99, .waiters = 4096 };
 
 static volatile sig_atomic_t stop;
-/* Nothing more comes, take what is there. */
+/* No more records come: use those that are there. */
 static bool draining;
 
 static void on_signal(int sig)
@@ -131,7 +130,7 @@ static const char *ksym_name(unsigned long addr)
 	return low && ksyms[low - 1].addr ? ksyms[low - 1].name : NULL;
 }
 
-/* The kernel and its modules, where a profile says of which one an address is */
+/* The kernel and its modules, for the mappings of a profile */
 static Dwfl *kernel;
 
 static char *debuginfo_path;
@@ -171,7 +170,7 @@ static int report_build_id(Dwfl_Module *module, void **userdata, const char *nam
 static void read_kernel(void)
 {
 	kernel = need(dwfl_begin(&callbacks));
-	/* Of what cannot be read, there are addresses only. */
+	/* Files that cannot be read give addresses only. */
 	dwfl_linux_kernel_report_kernel(kernel);
 	dwfl_linux_kernel_report_modules(kernel);
 	dwfl_report_end(kernel, NULL, NULL);
@@ -181,7 +180,7 @@ static void read_kernel(void)
 struct process {
 	__u32 tgid;
 	Dwfl *dwfl;
-	/* When they were read again, and had no more than before */
+	/* When they were last read again without a new one */
 	time_t in_vain;
 };
 
@@ -268,8 +267,8 @@ static Dwfl_Module *find_module(const struct process *process, unsigned long add
 }
 
 /*
- * The mappings are read again where one has come. That file may be one that libdwfl does not
- * take: so not more than once a second in vain.
+ * If there is a new mapping, all are read again. Its file may be one that libdwfl does not
+ * take: so in vain not more than once a second.
  */
 static Dwfl_Module *process_module(struct process *process, unsigned long addr)
 {
@@ -296,8 +295,8 @@ static char *demangled(const char *name)
 }
 
 /*
- * Threads, files and functions can have any name. What is not printable may have a
- * meaning to a terminal; so have semicolons and blanks in folded stacks.
+ * Threads, files and functions can have any name. Unprintable characters may have a meaning
+ * to a terminal; so have semicolons and blanks in folded stacks.
  */
 static void clean(char *name)
 {
@@ -448,7 +447,7 @@ static const char *cgroup_name(__u64 id)
 	found = tfind(&key, &cgroups, cgroup_cmp);
 	if (!found) {
 		nftw(CGROUPS, see_cgroup, 16, FTW_PHYS | FTW_MOUNT);
-		/* One that is gone already */
+		/* It is gone already. */
 		snprintf(text, sizeof(text), "cgroup-%llu", (unsigned long long)id);
 		add_cgroup(id, text);
 		found = need(tfind(&key, &cgroups, cgroup_cmp));
@@ -473,7 +472,7 @@ static void find_cgroups(void)
 #define MAX_FRAMES	(KERNEL_DEPTH + USER_DEPTH)
 #define NSEC_PER_SEC	1000000000ull
 
-/* A different stack: its line, or what its sample in a profile begins with */
+/* A different stack: its line, or the beginning of its sample in a profile */
 struct folded {
 	char *text;
 	size_t len;
@@ -605,7 +604,7 @@ static struct waiting *waiting_get(__u32 tid)
 	return found ? *found : NULL;
 }
 
-/* Take all that wait for a stack, and fold them with it. */
+/* Take all samples that wait for a stack, and fold them with it. */
 static void merge(struct waiting *waiting, const __u64 *user, int size)
 {
 	struct waiting *next;
@@ -619,8 +618,8 @@ static void merge(struct waiting *waiting, const __u64 *user, int size)
 }
 
 /*
- * The last stacks. A sample that interrupts the program that hands one over, in
- * the kernel, has its cookie but comes after it.
+ * The last stacks. A sample that interrupts the BPF program while it hands a stack over has
+ * the stack's cookie but comes after it.
  */
 static struct prof_stack *recent[256];
 static unsigned int next_recent;
@@ -711,7 +710,7 @@ static int on_event(void *ctx, void *data, size_t size)
 		process_forget(process->tgid, process->type == EVENT_EXIT);
 	}
 
-	/* Or it would not end as long as there is more. */
+	/* Otherwise it would not end as long as there are more records. */
 	return stop && !draining ? -EINTR : 0;
 }
 
@@ -819,7 +818,7 @@ static pid_t start_command(const int go[2])
 		die("fork", errno);
 	if (pid)
 		return pid;
-	/* Or it would not see the end of its parent. */
+	/* Otherwise it would not see the end of its parent. */
 	close(go[1]);
 	if (read(go[0], &byte, 1) != 1)
 		_exit(127);
@@ -923,7 +922,7 @@ int main(int argc, char **argv)
 	if (opts.by_cgroup)
 		find_cgroups();
 
-	/* Whoever asks must have somebody who listens. */
+	/* Requests are refused unless somebody listens. */
 	skel->links.complete = bpf_program__attach(skel->progs.complete);
 	if (!skel->links.complete)
 		die("cannot attach to unwind_deferred_complete", errno);
@@ -970,7 +969,7 @@ int main(int argc, char **argv)
 
 	ring_buffer__free(ring);
 	unwindprof__destroy(skel);
-	/* A command that runs on is on its own. */
+	/* A command that still runs is left alone. */
 	if (!child || waitpid(child, &status, WNOHANG) != child)
 		return 0;
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the BPF programs of unwindprof send to user space */
+/* Records that the BPF programs of unwindprof send to user space */
 #ifndef _UNWINDPROF_H
 #define _UNWINDPROF_H
 
@@ -16,7 +16,7 @@ enum event_type {
 	EVENT_EXIT,
 };
 
-/* A sample without its user part, which is all that is kept of most */
+/* A sample without its user part; most samples are kept in this form only */
 struct prof_head {
 	__u32 type;
 	__u32 tgid;

@@ -5,8 +5,8 @@
  * which saves the register first of all and always in the same place, its value is there.
  *
  * So the rule holds for return addresses, which are looked up by the byte before. The first
- * byte of the call keeps its rule: in a topmost frame the register is known. And where the
- * function that is called has not saved the register yet, a walk has to end.
+ * byte of the call keeps its rule: in a topmost frame the register is known. And where the called
+ * function has not saved the register yet, a walk has to end.
  */
 
 #include <errno.h>
@@ -43,10 +43,10 @@ struct ut_callees {
 	const struct ut_segment		*segment;	/* of the part that is looked at */
 	unsigned int			nr_parts;
 	__s64				slot;		/* from the CFA, 0: nothing is saved yet */
-	__u64				saved;		/* from this address on it is */
+	__u64				saved;		/* it is saved from this address on */
 	bool				restored;	/* The register has its old value again, */
 	bool				above;		/* or SP is above the place where it was. */
-	bool				ends;		/* Nothing runs on behind this. */
+	bool				ends;		/* No path continues behind this. */
 };
 
 typedef int (*each_t)(struct ut_callees *c, const struct insn *insn, __u64 addr);
@@ -138,7 +138,7 @@ void ut_callees_free(struct ut_callees *c)
 	free(c);
 }
 
-/* What looks like a call: is it one of a site's target from elsewhere? */
+/* Something that looks like a call: is it one of a site's target from elsewhere? */
 static int note_call(void *data, __u64 addr, __u64 target)
 {
 	struct ut_callees *c = data;
@@ -168,7 +168,7 @@ static const struct ut_fde *fde_of(const struct ut_callees *c, __u64 addr)
 	return low && addr < c->fdes->fdes[low - 1].end ? &c->fdes->fdes[low - 1] : NULL;
 }
 
-/* A jump has to stay in the function, of which that is a part to which it leads. */
+/* A jump has to stay in the function; the FDE to which it leads is a part of that. */
 static int jump_to(struct ut_callees *c, __u64 addr)
 {
 	const struct ut_fde *fde = fde_of(c, addr);
@@ -183,7 +183,7 @@ static int jump_to(struct ut_callees *c, __u64 addr)
 	return 0;
 }
 
-/* Up to where the register is saved, all instructions come one after the other. */
+/* Up to where the register is saved, the instructions are in sequence. */
 static int look_at_start(struct ut_callees *c, const struct insn *insn, __u64 addr)
 {
 	unsigned int reg = c->machine.kept_reg;
@@ -195,7 +195,7 @@ static int look_at_start(struct ut_callees *c, const struct insn *insn, __u64 ad
 	       insn->src == reg || insn->kills & 1U << reg ? REFUSED : 0;
 }
 
-/* After that its place is left alone, also when the register has its old value again. */
+/* After that, its place is not written, even when the register is restored. */
 static int look_at_rest(struct ut_callees *c, const struct insn *insn, __u64 addr)
 {
 	bool is_over = c->restored || c->above;
@@ -217,7 +217,7 @@ static int look_at_rest(struct ut_callees *c, const struct insn *insn, __u64 add
 		return is_over ? REFUSED : jump_to(c, insn->imm);
 	case INSN_CALL:
 	case INSN_CALL_UNKNOWN:
-		/* At the end of a part, it does not return. */
+		/* A call at the end of a part does not return. */
 		c->ends = true;
 		return is_over ? REFUSED : 0;
 	case INSN_PUSH:
@@ -228,7 +228,7 @@ static int look_at_rest(struct ut_callees *c, const struct insn *insn, __u64 add
 	case INSN_OTHER:
 		return is_over && insn->size ? REFUSED : 0;
 	case INSN_ADD:
-		/* What is above the place now may be below it again. */
+		/* SP is above the place now, and may be below it again. */
 		c->restored |= c->above && insn->dst == INSN_RSP;
 		return 0;
 	default:
@@ -236,7 +236,7 @@ static int look_at_rest(struct ut_callees *c, const struct insn *insn, __u64 add
 	}
 }
 
-/* Code of the function with one row of CFI */
+/* Look at code of the function with one row of CFI. */
 static int look(void *data, __u64 start, __u64 end, const struct ut_state *state)
 {
 	struct ut_callees *c = data;
@@ -320,7 +320,7 @@ static int add_patches(struct ut_callees *c, const struct site *sites, size_t nr
 	return err == REFUSED ? 0 : err;
 }
 
-/* Sites by target, and patches by start, which is what they begin with */
+/* Sites by target, and patches by start: their first members */
 static int compare_first(const void *a, const void *b)
 {
 	const __u64 *x = a, *y = b;

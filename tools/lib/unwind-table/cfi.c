@@ -117,7 +117,7 @@ __u64 ut_get_encoded(struct ut_cursor *c, __u8 encoding)
 	}
 }
 
-/* Others are relative to what only the linker knows, or are somewhere else. */
+/* Others are relative to a base that only the linker knows, or are elsewhere. */
 static bool can_read(__u8 encoding)
 {
 	return (encoding & 0xf0) == UT_PE_ABSPTR || (encoding & 0xf0) == UT_PE_PCREL;
@@ -249,7 +249,7 @@ static bool change_state(struct ut_cursor *c, __u8 op, const struct ut_cie *cie,
 		set_expr(c, &state->cfa, UT_EXPRESSION, false);
 		break;
 	case CFA_GNU_ARGS_SIZE:
-		/* For who jumps to a handler: SP there, not here */
+		/* Used when jumping to a landing pad; does not affect unwinding. */
 		ut_get_uleb(c);
 		break;
 	default:
@@ -298,8 +298,7 @@ static bool run_cie(struct ut_cie *cie)
 /*
  * Augmentation data: how addresses in FDEs are encoded, and the mark of a signal
  * frame. A letter that is not known does no harm in itself, as the length is given.
- * But the data is in the order of the letters, so what follows it is not known
- * either.
+ * But the data is in the order of the letters, so the data after it is not known either.
  */
 static bool read_augmentation(struct ut_cursor *c, const char *augmentation,
 			      struct ut_cie *cie)
@@ -474,7 +473,7 @@ static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
 		return -E2BIG;
 	segment = ut_elf_code_at(elf, start);
 	if (!segment) {
-		/* Linkers put 0 for functions that they have thrown away. */
+		/* Linkers put 0 for functions that they have discarded. */
 		if (!section->debug)
 			count(stats, UNWIND_TABLE_R_BAD);
 		return 0;
@@ -517,8 +516,8 @@ __u64 ut_cfi_lsda(const struct ut_cie *cie, const struct ut_fde *fde)
 
 /*
  * Split a section into records and keep its FDEs. If .eh_frame was found by program
- * headers, a record of length 0 ends it. If its end is known, what follows is used as
- * well, as linkers do. A record that is longer than what is left ends it in any case.
+ * headers, a record of length 0 ends it. If its end is known, later records are used as well, as
+ * linkers do. A record that is longer than the rest ends it in any case.
  */
 int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 		struct ut_fdes *fdes, struct unwind_table_stats *stats)
@@ -586,7 +585,7 @@ int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 
 /*
  * A number for a row of the common kind: CFA = register + offset, return address
- * at CFA - 8, FP the same or below that. 0: it is another one.
+ * at CFA - 8, FP the same or below that. 0: another kind.
  */
 static __u64 key_of(const struct ut_cie *cie, const struct ut_state *state)
 {
@@ -625,7 +624,7 @@ static bool fill_spread(struct ut_spread *spread, const struct ut_cie *cie,
 {
 	__u64 i;
 
-	/* What is between members may differ, which only costs time. */
+	/* Padding may differ, which only costs time. */
 	if (spread->cie == cie && !memcmp(&spread->state, state, sizeof(*state)))
 		return true;
 	spread->cie = cie;
@@ -711,7 +710,7 @@ static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
 	return err;
 }
 
-/* How far an instruction advances; false: it is another one */
+/* How far an instruction advances; false: it is of another kind */
 static bool get_advance(struct ut_cursor *c, __u8 op, const struct ut_cie *cie, __u64 addr,
 			__u64 *advance)
 {
@@ -822,7 +821,7 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 		}
 		if (c.bad || !advance)
 			continue;
-		/* What is said of code after the end has no meaning. */
+		/* Rows for code after the end mean nothing. */
 		if (advance >= fde->end - loc)
 			break;
 		machine->realigned |= state.cfa.how == UT_EXPRESSION;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What following the instructions comes to, where CFI says what is right. */
+/* Compares rules by instructions with those by CFI, which are right. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct compare {
 	__u64				*described;	/* bits, of bytes that FDEs have */
 	__u64				*starts;	/* of their first bytes */
 	__u64				*seen;		/* of bytes that were reached */
-	__u64				*pads;		/* of what only the unwinder leads to */
+	__u64				*pads;		/* of code reached only by unwinding */
 	__u64				lsda_left;	/* bytes of exception tables to be read */
 	__u64				start;		/* of the place that differs */
 	__u64				end;
@@ -100,13 +100,13 @@ static int look(void *data, __u64 addr, unsigned int len, const struct state *st
 	return 0;
 }
 
-/* Does a function start where an FDE does? Others are of parts of functions. */
+/* Does a function start where an FDE does? Other FDEs are of parts of functions. */
 static bool is_function(const struct compare *c, const struct ut_fde *fde)
 {
 	struct unwind_table_rule rule;
 	__u8 first;
 
-	/* A nop is before what only the unwinder comes to. */
+	/* A nop precedes code that only the unwinder leads to. */
 	return find_rule(c, fde->start, &rule) && rule.cfa.where == UNWIND_TABLE_REG &&
 	       rule.cfa.reg == UT_REG_SP && rule.cfa.off == 8 &&
 	       rule.fp.where == UNWIND_TABLE_SAME &&
@@ -267,7 +267,7 @@ static bool is_padding(const struct insn *insn, const __u8 *code)
 		(code[0] == 0x0f && code[1] == 0x1f));
 }
 
-/* Count the code of an FDE; and that to which only the unwinder leads */
+/* Count the code of an FDE, and the part to which only the unwinder leads. */
 static int count_code(struct compare *c, const struct ut_fde *fde)
 {
 	const struct ut_segment *segment = &c->elf.code[fde->segment];

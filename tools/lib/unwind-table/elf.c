@@ -14,7 +14,7 @@
 #include "follow.h"
 #include "internal.h"
 
-/* Limits of what is read of one file at once */
+/* Limits of the data that is read of one file at once */
 #define MAX_HEADERS	UT_MAX_SEGMENTS
 #define MAX_SECTIONS	(1 << 16)
 #define MAX_NAMES	(1 << 24)
@@ -41,7 +41,7 @@ static bool read_file(int fd, __u64 pos, __u8 *to, size_t len)
 	return true;
 }
 
-/* Read what is at a position, all of it or nothing */
+/* Read the bytes at a position, all or none. */
 bool ut_elf_read(const struct ut_elf *elf, __u64 pos, void *to, size_t len)
 {
 	const struct ut_source *src = &elf->src;
@@ -61,7 +61,7 @@ static void put_bytes(struct ut_bytes *bytes)
 	memset(bytes, 0, sizeof(*bytes));
 }
 
-/* Copies only where it has to */
+/* Copies only if it has to */
 static int get_bytes(const struct ut_elf *elf, __u64 pos, __u64 len,
 		     struct ut_bytes *bytes)
 {
@@ -90,7 +90,7 @@ static int get_bytes(const struct ut_elf *elf, __u64 pos, __u64 len,
 	return 0;
 }
 
-/* The segment that has an address, in what the file has of it */
+/* The segment that has an address, within its bytes in the file */
 static const struct ut_segment *segment_at(const struct ut_elf *elf, __u64 addr)
 {
 	unsigned int i;
@@ -205,7 +205,7 @@ bool ut_elf_dynamic(const struct ut_elf *elf, __u64 tag, __u64 *value)
 	return false;
 }
 
-/* Read what is at an address as the dynamic section has it. */
+/* Read the bytes at an address from the dynamic section. */
 bool ut_elf_read_addr(const struct ut_elf *elf, __u64 addr, void *to, size_t len)
 {
 	const struct ut_segment *segment = segment_at(elf, addr);
@@ -253,7 +253,7 @@ static bool add_segment(struct ut_elf *elf, const Elf64_Phdr *phdr)
 	const struct ut_source *src = &elf->src;
 	__u64 pos = src->loaded ? segment.addr + elf->base : segment.offset;
 
-	/* What is beyond the end of the file cannot be executed, or not be read. */
+	/* Code beyond the end of the file cannot be executed, or not be read. */
 	if (pos >= src->len)
 		return true;
 	if (segment.len > src->len - pos)
@@ -345,8 +345,8 @@ static int read_headers(const struct ut_elf *elf, Elf64_Ehdr *ehdr,
 }
 
 /*
- * The end of .eh_frame as far as program headers tell: that of its segment, or
- * where something else begins.
+ * The end of .eh_frame by program headers: that of its segment, or the start of
+ * something else.
  */
 static __u64 limit_of(const struct ut_elf *elf, const Elf64_Phdr *phdrs,
 		      unsigned int nr, __u64 addr)
@@ -364,7 +364,7 @@ static __u64 limit_of(const struct ut_elf *elf, const Elf64_Phdr *phdrs,
 	return end;
 }
 
-/* The address of .eh_frame, from what precedes the table of .eh_frame_hdr */
+/* The address of .eh_frame, from the fields before the table of .eh_frame_hdr */
 static bool eh_frame_by_header(const struct ut_elf *elf, const Elf64_Phdr *phdr,
 			       __u64 *addr)
 {
@@ -425,7 +425,7 @@ static void note_section(struct ut_elf *elf, const Elf64_Shdr *shdr)
 	if (!(shdr->sh_flags & SHF_EXECINSTR) || elf->nr_texts == UT_MAX_TEXTS ||
 	    table.pos + table.len < table.pos)
 		return;
-	/* They are in order in all files but those that mean no good. */
+	/* They are in order in all files but malicious ones. */
 	if (!elf->nr_texts || table.pos >= last[-1].pos + last[-1].len)
 		elf->texts[elf->nr_texts++] = table;
 }
@@ -547,7 +547,7 @@ static int find_cfi(struct ut_elf *elf, const Elf64_Ehdr *ehdr,
 
 /*
  * Shared libraries have an entry, too, which may be anything: old linkers put the start
- * of the code there. Only where a program or its interpreter starts has no caller.
+ * of the code there. Only the start of a program or its interpreter has no caller.
  */
 static bool has_entry(const struct ut_elf *elf, const Elf64_Ehdr *ehdr,
 		      const Elf64_Phdr *phdrs)
@@ -563,7 +563,7 @@ static bool has_entry(const struct ut_elf *elf, const Elf64_Ehdr *ehdr,
 	}
 	if (ut_elf_dynamic(elf, DT_FLAGS_1, &flags) && flags & DF_1_PIE)
 		return true;
-	/* The interpreter needs nobody, and is who has this for all the others. */
+	/* The interpreter needs no other file, and has this symbol for all the others. */
 	return !ut_elf_dynamic(elf, DT_NEEDED, &needed) &&
 	       ut_elf_has_symbol(elf, "__tls_get_addr");
 }

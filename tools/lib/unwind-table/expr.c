@@ -105,7 +105,7 @@ static void deref(struct stack *stack)
 {
 	struct ut_value value = pop(stack);
 
-	/* What is in memory at a constant, or at the IP, is no rule's concern. */
+	/* No rule uses memory at a constant, or at the IP. */
 	if (value.deref || (value.base != UT_BASE_REG && value.base != UT_BASE_CFA))
 		stack->bad = true;
 	value.deref = true;
@@ -121,7 +121,7 @@ static void add(struct stack *stack, struct ut_value value, __u64 n)
 	push(stack, value);
 }
 
-/* Of the IP only the lowest bits are the same wherever the file is mapped. */
+/* Only the lowest bits of the IP are the same wherever the file is mapped. */
 static void and(struct stack *stack, struct ut_value a, struct ut_value b,
 		struct ut_context *context)
 {
@@ -307,7 +307,7 @@ static void operation(struct ut_cursor *c, __u8 op, struct stack *stack,
 	}
 }
 
-/* False if it has something that a rule cannot say. There are no loops in it. */
+/* False if a rule cannot express it. There are no loops in it. */
 static bool evaluate(const struct ut_loc *loc, struct ut_context *context,
 		     struct ut_value *value)
 {
@@ -353,7 +353,7 @@ static bool fits(__u64 n)
 	return (__s64)n == (__s32)n;
 }
 
-/* A value, or what is in memory there, as a location */
+/* A value, or the word in memory there, as a location */
 static bool loc_of_value(const struct ut_value *value, bool in_memory,
 			 struct unwind_table_loc *loc)
 {
@@ -446,7 +446,7 @@ static bool sp_is_cfa(const struct ut_state *state, struct ut_context *context,
 
 	if (state->sp.how == UT_UNSPECIFIED)
 		return true;
-	/* Of SP itself there is no other than that of this frame. */
+	/* SP itself is always that of this frame. */
 	if (state->sp.how == UT_SAME || place_of(&state->sp, context, &sp) != UT_NO_REASON)
 		return false;
 	if (sp.where == UNWIND_TABLE_CFA)
@@ -493,7 +493,7 @@ enum unwind_table_reason ut_rule_of(const struct ut_state *state, bool signal,
 	enum unwind_table_reason reason;
 
 	memset(rule, 0, sizeof(*rule));
-	/* Whoever has no caller needs no CFA either. */
+	/* An outermost frame needs no CFA. */
 	if (state->ra.how == UT_UNDEFINED) {
 		rule->kind = UNWIND_TABLE_OUTERMOST;
 		return UT_NO_REASON;

@@ -2,16 +2,15 @@
 /*
  * Rules for code without CFI: follow the stack pointer through the instructions.
  *
- * From where functions start, all paths are followed, and where paths meet, what is
- * known is what they have in common. Known are values relative to the CFA, in registers
- * and in words of the stack, and which registers still have the caller's values. Nothing
- * is guessed: what cannot be known has no rule.
+ * From the starts of functions, all paths are followed. Where paths meet, only their common
+ * state is known: values relative to the CFA, in registers and in words of the stack, and which
+ * registers still have the caller's values. Nothing is guessed: code without a known state has
+ * no rule.
  *
- * These assumptions are made, which compilers make as well: functions are called as the
- * ABI says and return, but those that are followed are looked at; a function that was
- * called leaves its caller's frame alone, and so does a store by another pointer than SP
- * or a copy of it. A function by whose returns SP is not where it has to be is not
- * believed at all.
+ * These assumptions are made, which compilers make as well: functions are called as the ABI says
+ * and return (those that are followed are checked); a called function leaves its caller's frame
+ * alone, and so does a store by another pointer than SP or a copy of it. A function that returns
+ * with a wrong SP is not believed at all.
  */
 
 #include "follow.h"
@@ -45,7 +44,7 @@ struct ending {
 
 /*
  * A function. Those that share code for which they do not agree are judged together:
- * the first of them, to which @parent leads, has what is known of all.
+ * the first of them, to which @parent leads, has the state of all.
  */
 struct function {
 	__u64	addr;
@@ -56,7 +55,7 @@ struct function {
 	struct ending ending;	/* if it @returns */
 	bool	certain;
 	bool	called;
-	bool	is_sure;	/* of one of them more than an address tells: a symbol, a call */
+	bool	is_sure;	/* one of them has a symbol or a call, not only an address */
 	bool	entered;
 	bool	bad;
 	bool	returns;
@@ -73,7 +72,7 @@ struct site {
 	bool	doubtful;	/* another call of the same is the last instruction before an end */
 };
 
-/* Code whose address is computed, and a jump that leads to one of those of its function */
+/* Code whose address is computed; a jump leads to one such label of its function */
 struct label {
 	__u64	addr;
 	__u32	function;
@@ -104,7 +103,7 @@ struct jump {
 	bool		queued;
 };
 
-/* Code that is followed, of one section; and what is before it and comes next */
+/* Code that is followed, of one section; and the bytes around it */
 #define AROUND		32
 
 struct piece {
@@ -212,9 +211,9 @@ static const __u8 *code_at(const struct ut_follow *f, __u64 addr, size_t *len, _
 }
 
 /*
- * Most instructions do not matter, but for a register that they write: what they come to is
- * kept, as their length, that register + 1, what it becomes a copy of, and whether flags are
- * set, since decoding takes most of the time.
+ * Most instructions matter only for a register that they write. Their result is cached, since
+ * decoding takes most of the time: their length, that register + 1, the register that it becomes
+ * a copy of, and whether flags are set.
  */
 static bool decode(struct ut_follow *f, __u64 pc, const __u8 *code, size_t len, __u64 index,
 		   struct insn *insn)
@@ -324,7 +323,7 @@ static int queue_block(struct ut_follow *f, __u32 number)
 
 static int returned(struct ut_follow *f, __u32 number, const struct ending *ending);
 
-/* Two functions are one, as far as can be told. */
+/* Two functions are judged as one. */
 static int unite(struct ut_follow *f, struct function *a, struct function *b)
 {
 	__u32 number = a - function_nr(f, 0);
@@ -370,7 +369,7 @@ static int also_returned(struct ut_follow *f, __u32 number, const struct state *
 	return returned(f, number, &ending);
 }
 
-/* A path comes to code that another function has, too, and that needs not be followed again. */
+/* A path comes to code that another function shares; it need not be followed again. */
 static int share(struct ut_follow *f, __u32 number, const struct state *s, __u32 function)
 {
 	__u32 other = block_nr(f, number)->function;
@@ -405,7 +404,7 @@ static int add_block(struct ut_follow *f, __u64 addr, __u64 index, const struct 
 static void skip(struct ut_follow *f, const struct insn *insn, __u64 pc, struct state *s);
 
 /*
- * An address in the middle of a block, where a path of its function is, too: from there on,
+ * An address in the middle of a block that a path of its function also reaches: from there on,
  * it is another block.
  */
 static int split(struct ut_follow *f, __u64 addr, __u64 index)
@@ -442,8 +441,9 @@ static int split(struct ut_follow *f, __u64 addr, __u64 index)
 }
 
 /*
- * A path comes to code of another function with another stack. One of them may be none, but
- * an address in the middle of one: that is told when all has been followed that can be.
+ * A path comes to code of another function with another stack. One of them may not be a
+ * function, but an address in the middle of one: that is decided when everything else has been
+ * followed.
  */
 static int add_conflict(struct ut_follow *f, __u32 number, const struct state *s, __u32 function)
 {
@@ -488,7 +488,7 @@ static int flow(struct ut_follow *f, __u64 addr, const struct state *s, __u32 fu
 	    !ut_state_same_stack(&joined, s))
 		owner->bad = true;
 	if (owner->bad && owner != root) {
-		/* What was not believed does not count. */
+		/* A function that was not believed does not count. */
 		joined = *s;
 		block->function = function;
 	} else if (!ut_state_join(&joined, s) &&
@@ -642,8 +642,8 @@ static int add_site(struct ut_follow *f, __u64 key, __u64 next, const struct sta
 #define MAX_JUMP	(1 << 20)
 #define MAX_BACK	4096
 /*
- * Entries of a table before the first one that is used: of widths, the least may be 8. Most
- * use the third one.
+ * Unused entries before the first used one: a table by widths may start at 8. Most use the third
+ * one.
  */
 #define MAX_UNUSED	4
 #define FIRST_USED	2
@@ -687,8 +687,8 @@ static bool is_boundary(const struct ut_follow *f, __u64 addr)
 }
 
 /*
- * To code that is not known: a function, if SP is where it is when one is called. But that
- * proves nothing where the code could be of the same function, too.
+ * A jump to unknown code: a function, if SP is as at an entry. But that proves nothing if the
+ * code could be of the same function.
  */
 static int leave(struct ut_follow *f, const struct state *s, __u32 function, bool is_proof)
 {
@@ -700,8 +700,8 @@ static int leave(struct ut_follow *f, const struct state *s, __u32 function, boo
 }
 
 /*
- * Is a path that runs to an address to be ended there? Behind padding, where a function seems to
- * start: what was before it is a call that does not return, or no code at all.
+ * Must a path that runs to an address end there? Yes, behind padding, where a function seems to
+ * start: before that is a call that does not return, or no code at all.
  */
 static bool is_beyond_padding(const struct ut_follow *f, __u64 addr)
 {
@@ -736,7 +736,7 @@ static int jump_to(struct ut_follow *f, __u64 pc, __u64 target, const struct sta
 			return flow(f, target, s, function);
 		return 0;
 	}
-	/* Who calls a function leaves the caller's FP to it, unless it is a part of the same. */
+	/* A called function must find the caller's FP, unless it is a part of this one. */
 	if (!ut_state_has_fp(s))
 		return flow(f, target, s, function);
 	err = add_site(f, pc, 0, s, function, callee, false);
@@ -766,8 +766,8 @@ static bool find_bounds(struct ut_follow *f, __u64 pc, __u64 *start, __u64 *end)
 }
 
 /*
- * Can a jump lead to an address with SP as it is in @s? Not to what was reached with
- * another SP, or to the middle of an instruction: a table has ended, or has none there.
+ * Can a jump lead to an address with SP as it is in @s? Not to code that was reached with
+ * another SP, or to the middle of an instruction: the table has ended, or has no entry there.
  * Instructions that were not reached follow each other, too, mostly.
  */
 static bool fits(struct ut_follow *f, __u64 addr, const struct state *s)
@@ -813,7 +813,7 @@ static bool fits(struct ut_follow *f, __u64 addr, const struct state *s)
 	       same_value(&there.regs[INSN_RSP], &s->regs[INSN_RSP]);
 }
 
-/* Where entries are that are of this table, and not unused ones of it and used by another */
+/* Where entries certainly belong to this table, and are not unused ones that another table uses */
 static __u64 table_start(const struct value *table)
 {
 	return (__u32)table->off + (table->values ? 0 : FIRST_USED * table->size);
@@ -837,16 +837,16 @@ static bool find_target(const struct ut_follow *f, const struct jump *jump, __u3
 	*target += jump->base;
 	if (*target >= jump->start && *target < jump->end)
 		return true;
-	/* gcc puts what it takes to be cold elsewhere. */
+	/* gcc puts code that it takes to be cold elsewhere. */
 	return table->values && piece_at(f, *target) && !is_boundary(f, *target);
 }
 
-/* The entry to look at after another one, which @leads somewhere or not; false: none */
+/* The entry to look at after @entry; @leads: that one leads somewhere. false: none */
 static bool next_entry(const struct value *table, __u32 *entry, bool leads)
 {
 	if (table->values)
 		return ++*entry < table->values;
-	/* Those that most tables use come first, and from the end those that may be unused. */
+	/* First those that most tables use, then backwards those that may be unused. */
 	if (*entry == MAX_UNUSED - 1)
 		*entry = FIRST_USED - 1;
 	else if (*entry < FIRST_USED)
@@ -859,10 +859,9 @@ static bool next_entry(const struct value *table, __u32 *entry, bool leads)
 }
 
 /*
- * The next entry of a table. Where it is not known how many there are, the table ends before
- * the first one that cannot be of it, since it leads elsewhere or into the middle of what the
- * others lead to. So they are looked at one by one, each when all has been followed that
- * those before it lead to.
+ * The next entry of a table. If their number is not known, the table ends before the first one
+ * that cannot belong to it, since it leads elsewhere or into the middle of code that the others
+ * lead to. So each is looked at when all code that those before it lead to has been followed.
  */
 static int follow_entry(struct ut_follow *f, __u32 number)
 {
@@ -953,7 +952,7 @@ static int add_open(struct ut_follow *f, __u64 pc, const struct state *s, __u32 
 	root->is_open = true;
 	if (root->returns)
 		err = returned(f, function, &root->ending);
-	/* Where nothing is known, there is nothing to be known where it leads to. */
+	/* Without a rule here, there is none where it leads to. */
 	if (!err && !ut_state_rule(s, &rule))
 		return 0;
 	if (!err)
@@ -1023,8 +1022,8 @@ static int jump_by_reg(struct ut_follow *f, const struct insn *insn, __u64 pc,
 }
 
 /*
- * A call of what comes next, which pops the return address: to learn it. Without that, it is
- * a function that happens to be there, and does not return.
+ * A call of the next instruction, which pops the return address, in order to learn it. Without the
+ * pop, a function that does not return happens to be there.
  */
 static bool is_learnt(const struct ut_follow *f, const struct insn *insn, __u64 pc)
 {
@@ -1039,7 +1038,7 @@ static bool is_learnt(const struct ut_follow *f, const struct insn *insn, __u64 
 				   (code[0] == 0x41 && (code[1] & 0xf8) == 0x58));
 }
 
-/* A call. @goes_on: the path goes on behind it, with @s as it is there. */
+/* A call. @goes_on: the path goes on behind it, with the state @s. */
 static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct state *s,
 		__u32 function, bool *goes_on)
 {
@@ -1178,7 +1177,7 @@ static int step(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 	}
 }
 
-/* What was done by an instruction that was followed, whose path went on behind it */
+/* Repeat the effect of an instruction that was followed, whose path went on behind it. */
 static void skip(struct ut_follow *f, const struct insn *insn, __u64 pc, struct state *s)
 {
 	const struct function *root = NULL;
@@ -1255,8 +1254,8 @@ static bool is_believed(const struct ut_follow *f, __u32 function)
 }
 
 /*
- * Of two functions, those that return are some. If both do, what they share does not, as a
- * trap, and is as they both have it.
+ * Of two candidates, those that return are functions. If both do, their shared code does not
+ * return, as a trap, and has their common state.
  */
 static int decide(struct ut_follow *f, const struct conflict *conflict)
 {
@@ -1265,7 +1264,7 @@ static int decide(struct ut_follow *f, const struct conflict *conflict)
 	__u32 state;
 	int err;
 
-	/* Other code has told meanwhile that they are one. */
+	/* They have been merged meanwhile. */
 	if (root_of(f, conflict->function) == root_of(f, block->function))
 		return flow(f, block->addr, &s, conflict->function);
 	if (!is_believed(f, conflict->function)) {
@@ -1358,7 +1357,7 @@ int ut_follow_from(struct ut_follow *f, __u64 addr, enum ut_follow_start how)
 	return err ? err : run(f);
 }
 
-/* A path that is followed again, with what is known by now */
+/* Called for each instruction when a path is followed again, with its final state */
 typedef int (*visit_t)(struct ut_follow *f, __u64 pc, unsigned int len,
 		       const struct state *s, void *data);
 
@@ -1451,7 +1450,7 @@ static int visit_row(struct ut_follow *f, __u64 pc, unsigned int len, const stru
 	size_t left;
 	int err = 0;
 
-	/* Of instructions that overlap, one is none, and it is not known which one. */
+	/* If two decoded instructions overlap, one is bogus; trust neither. */
 	if (!code_at(f, pc, &left, &index))
 		return 0;
 	overlaps |= has_bits(f->visited, index + 1, len - 1);
@@ -1533,7 +1532,7 @@ static int add_piece(struct ut_follow *f, const struct ut_segment *segment, __u6
 	return 0;
 }
 
-/* What is followed: code in [start, end) of the offsets of a segment */
+/* Add the code in [start, end) of the offsets of a segment. */
 static int add_pieces(struct ut_follow *f, const struct ut_segment *segment, __u64 start,
 		      __u64 end)
 {
@@ -1554,7 +1553,7 @@ static int add_pieces(struct ut_follow *f, const struct ut_segment *segment, __u
 	return err;
 }
 
-/* Nothing runs from one section into another. */
+/* No path runs from one section into another. */
 static void begin_pieces(struct ut_follow *f)
 {
 	const struct piece *pieces = f->pieces.items;
@@ -1578,7 +1577,7 @@ static int add_bits(struct ut_follow *f)
 	return 0;
 }
 
-/* What is known of a file for all of its code */
+/* State of a file for all of its code */
 static int prepare(struct ut_elf *elf)
 {
 	if (!elf->endless)
@@ -1595,8 +1594,8 @@ static int prepare(struct ut_elf *elf)
  * ut_follow_new - Begin to follow code of a file
  * @elf:	The file
  * @start:	Offset of the first byte that is followed
- * @end:	Of the byte behind the last
- * @follow:	Gets what is known so far
+ * @end:	Offset of the byte behind the last
+ * @follow:	Gets the state so far
  *
  * Functions elsewhere return, and do what the ABI says.
  *
@@ -1640,12 +1639,11 @@ int ut_follow_new(struct ut_elf *elf, __u64 start, __u64 end, struct ut_follow *
 }
 
 /**
- * ut_follow_is_final - Is it needless to follow all again?
+ * ut_follow_is_final - Is another pass needless?
  * @f:		What was followed
  *
- * Return: false if something was found that makes a difference for what came before: where
- * a table of jumps ends, which is where another one begins; or that a function does not
- * return.
+ * Return: false if something was found that affects earlier code: the end of a table of jumps,
+ * where another one begins; or that a function does not return.
  */
 bool ut_follow_is_final(struct ut_follow *f)
 {

@@ -12,12 +12,12 @@ struct ut_follow;
 /* How sure it is that a function starts somewhere */
 enum ut_follow_start {
 	UT_FOLLOW_CERTAIN,
-	UT_FOLLOW_LIKELY,		/* counts if the function returns as one does */
+	UT_FOLLOW_LIKELY,		/* counts if the function returns properly */
 	UT_FOLLOW_POSSIBLE,		/* and nothing runs into it */
 	UT_FOLLOW_DOUBTFUL,		/* the same, and two calls of it, or a return before it */
 };
 
-/* All is followed again with what is known by then, so often. */
+/* Passes over all code, each with the results of the last one */
 #define UT_FOLLOW_PASSES	3
 
 int ut_follow_new(struct ut_elf *elf, __u64 start, __u64 end, struct ut_follow **follow);
@@ -44,7 +44,7 @@ typedef int (*ut_follow_look_t)(void *data, __u64 addr, unsigned int len,
 int ut_follow_look(struct ut_follow *follow, __u64 start, __u64 end, ut_follow_look_t look,
 		   void *data);
 
-/* imports.c: what a pointer leads to, besides an address */
+/* imports.c: where a pointer leads, besides an address */
 #define UT_IMPORT_NO_RETURN	(NONE - 1)
 
 int ut_imports_find(const struct ut_elf *elf, struct ut_work *work, struct map *found);

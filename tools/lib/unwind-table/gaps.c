@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Code without FDE that is known nevertheless: by what is around it, or byte by byte,
- * see known.c. Code that is not exactly like this stays unknown.
+ * Code without FDE that is known nevertheless: by its surroundings, or byte by byte, see
+ * known.c. Code that is not exactly like this stays unknown.
  */
 
 #include <errno.h>
@@ -14,7 +14,7 @@ static const struct unwind_table_rule not_covered = { .kind = UNWIND_TABLE_NOT_C
 
 /* Code that is looked through at once, and without success */
 #define MAX_CODE	4096
-/* Less is padding between functions, but at the ends of a segment. */
+/* Shorter gaps are padding between functions, except at the ends of a segment. */
 #define MIN_CODE	16
 
 /*
@@ -24,7 +24,7 @@ static const struct unwind_table_rule not_covered = { .kind = UNWIND_TABLE_NOT_C
  */
 #define MAX_ENTRY	64
 
-/* Code that is not followed: the kernel may follow the frame pointer, or cannot go on. */
+/* Add code that is not followed; @framed: the kernel may follow the frame pointer there. */
 static int add_rest(struct ut_elf *elf, struct ut_rows *rows, __u64 start, __u64 end, bool framed)
 {
 	if (!framed)
@@ -79,7 +79,7 @@ static int add_stretch(struct ut_elf *elf, const struct ut_gap *gap, __u64 start
 	return err ? err : add_rest(elf, rows, stretch.done, end, framed);
 }
 
-/* More code than any file has whose functions have no CFI and do not keep a frame pointer */
+/* More code than any file with functions that have neither CFI nor a frame pointer */
 #define MAX_FOLLOWED	(32 * 1024 * 1024ULL)
 
 static int follow_from(struct ut_elf *elf, const struct ut_segment *segment, __u64 start,
@@ -118,18 +118,18 @@ static bool has_start(struct ut_elf *elf, const struct ut_segment *segment, __u6
 }
 
 /**
- * ut_follow_found - Follow code from all that tells where functions start in it
+ * ut_follow_found - Follow code from all evidence of starts of functions in it
  * @elf:	The file, whose @follow gets it
  * @segment:	Segment of the code
  * @start:	Offset in the file of its first byte
- * @end:	Of the byte behind it
+ * @end:	Offset of the byte behind it
  *
  * Return: 0, or a negative errno.
  */
 int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 start,
 		    __u64 end)
 {
-	/* The surest first: what is less sure may be in the middle of what they have. */
+	/* The surest first: less sure ones may be in the middle of their code. */
 	static const struct {
 		enum ut_start	kind;
 		bool		aligned;
@@ -171,7 +171,7 @@ int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 
 	return err;
 }
 
-/* The same with code of a gap. Without it, the rest of the table is as good. */
+/* Follow the code of a gap. If that fails, the rest of the table is as good. */
 static void follow_gap(struct ut_elf *elf, const struct ut_gap *gap, __u64 start, __u64 end)
 {
 	if (elf->no_follow || elf->code_bytes > MAX_FOLLOWED)
@@ -180,7 +180,7 @@ static void follow_gap(struct ut_elf *elf, const struct ut_gap *gap, __u64 start
 				 (elf->code_bytes + UNWIND_TABLE_PAGE_SIZE);
 	if (!ut_follow_found(elf, gap->segment, start, end))
 		return;
-	/* Of what is known in part, not all paths are known. */
+	/* A partial result does not have all paths. */
 	ut_follow_free(elf->follow);
 	elf->follow = NULL;
 	elf->no_follow = true;
@@ -201,8 +201,8 @@ static bool is_padding(const struct ut_elf *elf, const struct ut_gap *gap, __u64
 }
 
 /*
- * Code that is not known, but for functions that begin by making a frame: these keep
- * a frame pointer, so they are not covered, which lets the kernel follow it.
+ * Unknown code, except for functions that begin by making a frame: these keep a frame
+ * pointer, so they are not covered, which lets the kernel follow it.
  */
 static int add_functions(struct ut_elf *elf, const struct ut_gap *gap,
 			 __u64 start, __u64 end, struct ut_rows *rows)
@@ -223,7 +223,7 @@ static int add_functions(struct ut_elf *elf, const struct ut_gap *gap,
 		framed = next_framed;
 		start = at;
 	}
-	/* What is known of one gap is of no use for another. */
+	/* The state of one gap is of no use for another. */
 	ut_follow_free(elf->follow);
 	elf->follow = NULL;
 	return err;
@@ -309,7 +309,7 @@ struct window {
 	size_t	len;
 };
 
-/* Code at an offset, up to @end, that is read as it is wanted; NULL: it cannot be read */
+/* Code at an offset, up to @end, read on demand; NULL: it cannot be read */
 static const __u8 *code_at(const struct ut_elf *elf, const struct ut_gap *gap, __u64 at,
 			   __u64 end, struct window *window, size_t *len)
 {
@@ -327,7 +327,7 @@ static const __u8 *code_at(const struct ut_elf *elf, const struct ut_gap *gap, _
 	return window->code + (at - window->start);
 }
 
-/* Look for what is known in the code of a gap. */
+/* Look for known code in a gap. */
 static int add_code(struct ut_elf *elf, const struct ut_gap *gap, __u64 end,
 		    struct ut_rows *rows)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Pointers to functions that the loader sets: which of them lead to functions of the file
- * itself, and which to functions of others that do not return. Of those, only their names
- * tell.
+ * itself, and which to functions of others that do not return. The latter are known only by
+ * their names.
  */
 
 #include <elf.h>
@@ -123,10 +123,10 @@ static int find_imports(const struct imports *imports, __u64 tag, __u64 size_tag
 }
 
 /**
- * ut_imports_find - Find what pointers to functions lead to
+ * ut_imports_find - Find where pointers to functions lead
  * @elf:	The file
  * @work:	Counts the work that this takes
- * @found:	Gets that, by the addresses of the pointers
+ * @found:	Gets the targets, by the addresses of the pointers
  *
  * Return: 0, or a negative errno.
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * From machine code to what is of interest to who follows the stack pointer. Zydis
+ * From machine code to the effects that matter for following the stack pointer. Zydis
  * decodes; without it there are no rules for code without CFI.
  */
 
@@ -75,7 +75,7 @@ static bool has_index(const ZydisDecodedOperand *operand)
 	return operand->mem.index != ZYDIS_REGISTER_NONE && operand->mem.scale;
 }
 
-/* What is written besides what an operation says */
+/* Registers written besides the destination of an operation */
 static void note_writes(const struct decoded *d, struct insn *insn)
 {
 	unsigned int i;
@@ -170,7 +170,7 @@ static enum insn_op lea(const struct decoded *d, struct insn *insn)
 	if (insn->dst == INSN_NO_REG || !set_memory(d, from, insn))
 		return INSN_OTHER;
 	if (has_index(from)) {
-		/* Of two registers, one may be the base of a table, and one from it. */
+		/* Of two registers, one may be the base of a table, and the other an element. */
 		insn->src = reg_of(from->mem.index);
 		if (insn->base == INSN_NO_REG || insn->src == INSN_NO_REG ||
 		    from->mem.scale != 1)
@@ -194,7 +194,7 @@ static enum insn_op pop(const struct decoded *d, struct insn *insn)
 	return INSN_POP;
 }
 
-/* Memory that a call or jump goes by */
+/* Memory through which a call or jump goes */
 static enum insn_op by_memory(const struct decoded *d, struct insn *insn, enum insn_op plain,
 			      enum insn_op table, enum insn_op unknown)
 {
@@ -332,7 +332,7 @@ static enum insn_op operation(const struct decoded *d, struct insn *insn)
 	}
 }
 
-/* Of what it makes a copy: of a register or a part of it, extended, or times a constant */
+/* The source of a copy: a register or a part of it, extended, or times a constant */
 static unsigned int copied(const struct decoded *d)
 {
 	switch (d->insn.mnemonic) {

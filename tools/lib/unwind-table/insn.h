@@ -13,7 +13,7 @@
 #define INSN_NR_REGS		16
 #define INSN_NO_REG		INSN_NR_REGS
 
-/* What an instruction does, as far as it is of interest to who follows the stack */
+/* The effects of an instruction that matter for following the stack */
 enum insn_op {
 	INSN_OTHER,		/* nothing but @kills and, if @size, a store */
 	INSN_MOVE,		/* @dst = @src */
@@ -35,8 +35,8 @@ enum insn_op {
 	INSN_COMPARE,		/* something with @imm, or @dst with @src */
 	INSN_JUMP,		/* @imm is the target */
 	INSN_BRANCH,		/* the same or nothing */
-	INSN_JUMP_REG,		/* to what @src has */
-	INSN_JUMP_MEMORY,	/* to what is in memory at @imm */
+	INSN_JUMP_REG,		/* to the address in @src */
+	INSN_JUMP_MEMORY,	/* to the address in memory at @imm */
 	INSN_JUMP_TABLE,	/* to 8 bytes at @base + @imm + an index * 8 */
 	INSN_JUMP_UNKNOWN,
 	INSN_RETURN,		/* and add @imm to SP */
@@ -49,7 +49,7 @@ struct insn {
 	__u8		dst;
 	__u8		src;
 	__u8		base;		/* INSN_NO_REG: none */
-	/* What is compared; what is an index; of what @dst or what it kills is a copy, or a part */
+	/* The compared register; an index; the source of the copy in @dst or a killed register */
 	__u8		index;
 	__u8		copy_of;
 	__u8		size;		/* of what it stores, or loads */
@@ -72,8 +72,8 @@ struct insn_decoder *ut_insn_decoder_new(void);
 void ut_insn_decoder_free(struct insn_decoder *decoder);
 
 /*
- * ut_insn_decode - decode what is at @code, of at most @len bytes, for address @addr. False:
- * it is no instruction
+ * ut_insn_decode - decode the instruction at @code, of at most @len bytes, for address @addr.
+ * False: it is none
  */
 bool ut_insn_decode(const struct insn_decoder *decoder, const __u8 *code, size_t len, __u64 addr,
 		    struct insn *insn);

@@ -16,9 +16,9 @@
  *	callee.c knows where a register is that has the CFA and was saved
  *	rows.c	collects rows and rules and puts the table together
  *
- * An error that concerns a file as a whole is a negative errno. What is wrong with a
- * piece of it is a reason (enum unwind_table_reason), and the code of that piece is
- * unknown, or only the FP of its caller.
+ * An error that concerns a file as a whole is a negative errno. An error in a piece of it
+ * is a reason (enum unwind_table_reason), and the code of that piece is unknown, or only
+ * the FP of its caller.
  */
 
 #include <linux/types.h>
@@ -54,15 +54,15 @@ struct ut_source {
 
 /*
  * Work is counted, in operations of some nanoseconds each, and a file may cause so
- * much for each of its bytes: UNWIND_TABLE_WORK. No clock is asked, so it does not
- * depend on what else the machine does whether a file has a table.
+ * much for each of its bytes: UNWIND_TABLE_WORK. No clock is asked, so whether a file has
+ * a table does not depend on the load of the machine.
  */
 struct ut_work {
 	__u64	done;
 	__u64	limit;
 };
 
-/* What some things cost */
+/* The work of some operations */
 #define UT_WORK_READ		64	/* from a file */
 #define UT_WORK_RECORD		4	/* of CFI, without its instructions */
 #define UT_WORK_KNOWN		64	/* to compare code with all that is known */
@@ -100,18 +100,18 @@ struct ut_section {
 
 #define UT_MAX_TEXTS		64
 
-/* What tells where functions start */
+/* Evidence that a function starts somewhere */
 enum ut_start {
-	UT_START_CALL,		/* the target of what looks like a call */
+	UT_START_CALL,		/* the target of an apparent call */
 	UT_START_CALLS,		/* of two of them */
 	UT_START_POINTER,	/* of an address that the loader relocates */
 	UT_START_SYMBOL,	/* of a symbol for a function */
-	UT_START_ADDRESS,	/* of what looks like the computation of an address */
-	UT_START_JUMP,		/* of what looks like a jump from afar */
+	UT_START_ADDRESS,	/* of an apparent computation of an address */
+	UT_START_JUMP,		/* of an apparent jump from afar */
 	UT_NR_STARTS
 };
 
-/* What looks like a call of @target at the address @at */
+/* Called for an apparent call of @target at the address @at */
 typedef int (*ut_starts_call_t)(void *data, __u64 at, __u64 target);
 
 /* Code that is looked through at once */
@@ -279,8 +279,8 @@ enum ut_how {
 };
 
 /*
- * A value that an expression comes to: a constant, or a register or the CFA or
- * the IP plus a constant; or what memory has there plus a constant.
+ * The value of an expression: a constant, or a register or the CFA or the IP plus a
+ * constant; or the word in memory there plus a constant.
  */
 enum ut_base {
 	UT_CONST,
@@ -297,10 +297,10 @@ struct ut_value {
 	__u64		add;		/* if @deref */
 };
 
-/* What is known of an expression before an IP is */
+/* What is known of an expression before the IP is */
 enum ut_result {
 	UT_DEPENDS,		/* on the IP */
-	UT_FAILS,		/* a rule cannot say it */
+	UT_FAILS,		/* a rule cannot express it */
 	UT_EVALUATED,
 };
 
@@ -324,7 +324,7 @@ struct ut_state {
 	struct ut_loc	fp;
 	struct ut_loc	sp;
 	struct ut_loc	ra;
-	/* Of one register more: where it is saved, as an offset from the CFA, or 0 */
+	/* The place of one more register: where it is saved, as an offset from the CFA, or 0 */
 	__u64		kept_reg;
 	__s64		kept;
 };
@@ -340,7 +340,7 @@ struct ut_cie {
 	__u8			lsda;		/* of those of exception tables */
 	bool			augmented;	/* they have augmentation data */
 	bool			signal;
-	/* Why its FDEs cannot be used: even their range, or their rows */
+	/* Why its FDEs cannot be used: not even their range, or not their rows */
 	enum unwind_table_reason unreadable;
 	enum unwind_table_reason unusable;
 	struct ut_state		state;		/* of their first row */
@@ -370,7 +370,7 @@ struct ut_rows;
 /* An expression that depends on the IP does so by its lowest bits. */
 #define UT_SPREAD		16
 
-/* Rules of a state at each place that makes a difference */
+/* Rules of a state at each place where they may differ */
 struct ut_spread {
 	const struct ut_cie		*cie;
 	struct ut_state			state;
@@ -378,7 +378,7 @@ struct ut_spread {
 	enum unwind_table_reason	reasons[UT_SPREAD];
 };
 
-/* What runs the instructions of FDEs, besides the state */
+/* The interpreter of FDEs, besides the state */
 struct ut_machine {
 	struct ut_state	*stack;		/* DW_CFA_remember_state */
 	size_t		nr;
@@ -398,7 +398,7 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 	       const struct ut_fde *fde, __u64 skip, struct ut_machine *machine,
 	       struct ut_rows *rows);
 
-/* What an expression may use, and what it was found to depend on */
+/* The inputs of an expression, and those that it was found to depend on */
 struct ut_context {
 	__u64		ip;
 	bool		has_cfa;
@@ -408,7 +408,7 @@ struct ut_context {
 
 void ut_expr_prepare(struct ut_loc *loc, bool has_cfa);
 
-/* Reason why a row cannot be said as a rule, or UT_NO_REASON */
+/* Reason why a rule cannot express a row, or UT_NO_REASON */
 enum unwind_table_reason ut_rule_of(const struct ut_state *state, bool signal,
 				    struct ut_context *context,
 				    struct unwind_table_rule *rule);

@@ -10,8 +10,8 @@
 #include "internal.h"
 
 /*
- * How to get to the caller. It follows from the code itself: what has to be on the
- * stack for the "ret" or the jump at its end.
+ * How to get to the caller. It follows from the code itself: from the words that have to be
+ * on the stack for the "ret" or the jump at its end.
  */
 enum shape {
 	END,
@@ -22,7 +22,7 @@ enum shape {
 	AT_72,
 	PUSHED,		/* rbp is pushed */
 	FRAME,		/* and is the frame pointer */
-	SAVED_56,	/* rbp is above more of what is taken */
+	SAVED_56,	/* rbp is saved, and more is taken below it */
 	SAVED_64,
 	SAVED_72,
 	SAVED_88,
@@ -65,10 +65,10 @@ static const struct unwind_table_rule shapes[] = {
 	},
 	/*
 	 * The CFA is just above the place of the frame pointer, on a stack that may be
-	 * lower than this one, which only a rule that loads the CFA may lead to. The
-	 * caller is compiled by Go: it keeps its frame pointer, and its SP is asked for
-	 * nothing but where its caller's is. For this the CFA is as good as any value between
-	 * its SP and its frame pointer. The latter is what can be loaded.
+	 * lower than this one, which only a rule that loads the CFA may lead to. The caller
+	 * is compiled by Go: it keeps its frame pointer, and its SP is only used to find its
+	 * caller's. For this the CFA is as good as any value between its SP and its frame
+	 * pointer, of which only the latter can be loaded.
 	 */
 	[SWITCHED] = {
 		.kind	= UNWIND_TABLE_CALLER,
@@ -215,8 +215,8 @@ static const struct part others[][MAX_PARTS] = {
 		{ AT_8, "ff 25 ?? ?? ?? ?? 66 90 ff 25 ?? ?? ?? ?? 66 90" },
 	},
 	/*
-	 * make_fcontext of boost.context. What it makes returns into the second part,
-	 * so the byte before that is looked up for a caller.
+	 * make_fcontext of boost.context. The coroutine that it makes returns into the
+	 * second part, so the byte before that is looked up for a caller.
 	 */
 	{
 		{ AT_8, "48 89 f8 48 83 e0 f0 48 8d 40 b8 48 89 50 30 0f ae 18 d9 78 04 "
@@ -244,7 +244,7 @@ static const struct part others[][MAX_PARTS] = {
 			    "48 8d 64 24 40" },
 		{ AT_8, "48 89 f2 48 89 c7 41 ff e0" },
 	},
-	/* crosscall1 of runtime/cgo: calls what a new thread is for */
+	/* crosscall1 of runtime/cgo: calls the function of a new thread */
 	{
 		{ UNKNOWN, "53 55 41 54 41 55 41 56 41 57" },
 		{ SAVED_56, "48 89 fb 48 89 d7 ff d6 ff d3" },
@@ -367,7 +367,7 @@ static const struct part go_runtime[][MAX_PARTS] = {
 			       "c4 10 5d c3" },
 		{ SWITCHED, "48 c7 c0 e4 00 00 00 0f 05 eb bd" },
 	},
-	/* runtime.mcall: calls what does not return, on the stack of g0 */
+	/* runtime.mcall: calls a function that does not return, on the stack of g0 */
 	{
 		{ NOT_COVERED, "55 48 89 e5 48 89 c2 48 89 e3 48 8b 5b ?? 49 89 5e ?? 48 8d "
 			       "5c 24 10 49 89 5e ?? 48 8b 5d 00 49 89 5e ?? 49 8b 5e ?? 48 "
@@ -427,7 +427,7 @@ static int hex(char digit)
  * @code:	The code
  * @len:	Bytes of it
  *
- * Return: Bytes that the pattern has, 0: the code is another one.
+ * Return: Number of bytes of the pattern, 0: other code.
  */
 size_t ut_match(const char *pattern, const __u8 *code, size_t len)
 {
@@ -476,7 +476,7 @@ static bool match_all(const struct part *parts, const __u8 *code, size_t len,
 	return true;
 }
 
-/* A bit for what the first two bytes of code may be */
+/* A bit for each possible value of the first two bytes */
 #define NR_WORDS	(0x10000 / 64)
 
 /**

@@ -190,9 +190,9 @@ static __u64 uncounted(const struct unwind_table_stats *stats)
 bool unwind_table_says_no_call = true;
 
 /*
- * Where a function begins right behind another one, nothing returns to, unless there is a call
- * before it, of one that does not return. But coroutines that are entered by a return leave such
- * addresses on the stack. They are looked up by the byte before, whose rule says so.
+ * No call returns to where a function begins right behind another one, unless a call of a
+ * function that does not return is before it. But coroutines that are entered by a return leave
+ * such addresses on the stack. These are looked up by the byte before, whose rule ends the walk.
  */
 static int end_walks(struct maker *maker, const struct ut_fde *fde)
 {
@@ -271,7 +271,7 @@ static int add_rows(struct maker *maker)
 /* File systems that compress files store less than they have. */
 #define MAX_COMPRESSION		4
 
-/* The work that a file may cause: what are holes in it does not count. */
+/* The work that a file may cause: holes in it do not count. */
 static __u64 work_limit(const struct ut_elf *elf)
 {
 	__u64 stored = elf->src.stored, code_bytes = elf->code_bytes;
@@ -316,7 +316,7 @@ static int make(struct maker *maker, struct unwind_table *table)
 	}
 	if (err)
 		return err;
-	/* Go files have no FDEs, but where C was linked with them. */
+	/* Go files have no FDEs, unless C was linked with them. */
 	if (!table->stats.covered_bytes)
 		return -ENODATA;
 	table->stats.work = maker->work.done;

@@ -106,7 +106,7 @@ static void print_page(const struct ut_view *view, __u32 page, __u64 offset,
 			to = offset + ut_view_row(view, i + 1).offset;
 		if (to <= start || from >= end)
 			continue;
-		/* Of a page without code there is nothing to say. */
+		/* A page without code is not printed. */
 		if (rule.kind == UNWIND_TABLE_NOT_COVERED &&
 		    to - from == UNWIND_TABLE_PAGE_SIZE)
 			continue;

@@ -47,7 +47,7 @@ struct ut_rows {
 	int				last;		/* its rule */
 	enum unwind_table_reason	reason;		/* why that is unknown, or its FP */
 
-	/* Is added with what comes after it */
+	/* Added together with the code after it */
 	struct ut_gap			gap;
 	bool				has_gap;
 };
@@ -293,7 +293,7 @@ static void count_reason(struct ut_rows *rows, __u64 start, __u64 end,
 		rows->stats->places[reason]++;
 }
 
-/* Code with the rule @index, of which @reason says why it is unknown or without FP */
+/* Add code with the rule @index; @reason: why it is unknown or without FP */
 static int add_as_it_is(struct ut_rows *rows, __u64 start, __u64 end, int index,
 			enum unwind_table_reason reason)
 {
@@ -304,7 +304,7 @@ static int add_as_it_is(struct ut_rows *rows, __u64 start, __u64 end, int index,
 	/* Pages without rows of their own are not counted: a table has few enough. */
 	if (!ut_work(rows->elf->work, 1))
 		return -E2BIG;
-	/* What comes after a gap may tell what it is. */
+	/* The code after a gap may tell what it is. */
 	if (rows->has_gap) {
 		rows->gap.after = rows->rules[index];
 		rows->gap.after_end = end;
@@ -323,7 +323,7 @@ static int add_as_it_is(struct ut_rows *rows, __u64 start, __u64 end, int index,
 	return err;
 }
 
-/* The same, but with what patches have in its place */
+/* The same, but with the patched rules in its place */
 static int add(struct ut_rows *rows, __u64 start, __u64 end, int index,
 	       enum unwind_table_reason reason)
 {
@@ -420,7 +420,7 @@ int ut_rows_add_gap(struct ut_rows *rows, const struct ut_segment *segment,
 	return 0;
 }
 
-/* Nothing comes after a gap, or it is known by now */
+/* There is no code after a gap, or it is known by now. */
 int ut_rows_flush(struct ut_rows *rows)
 {
 	struct ut_gap gap = rows->gap;

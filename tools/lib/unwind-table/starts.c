@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Where functions start that have no FDE: at the target of a call, at an address that
- * the loader relocates, at a symbol, or behind padding. Instructions are not decoded:
- * what looks like a call may be a part of something else. So a start counts only where
- * the code before it does not run into it, and what is decided by it is no more than
- * whether the kernel may follow the frame pointer.
+ * the loader relocates, at a symbol, or behind padding. Instructions are not decoded: an apparent
+ * call may be a part of something else. So a start counts only where the code before it does not
+ * run into it, and it only decides whether the kernel may follow the frame pointer.
  */
 
 #include <elf.h>
@@ -16,7 +15,7 @@
 /* More code than any file has that has functions without FDEs */
 #define MAX_CODE	(512 * 1024 * 1024ULL)
 #define MAX_RELOCATIONS	(256 * 1024 * 1024ULL)
-/* Code before a start, to see what is before it, and from it on */
+/* Bytes of code to read before a start, and from it on */
 #define BEFORE		32
 #define PROLOGUE	8
 
@@ -82,7 +81,7 @@ static void mark(struct ut_elf *elf, enum ut_start kind, __u64 addr)
 	elf->starts[kind][index / 64] |= 1ULL << (index % 64);
 }
 
-/* Does something of a kind tell that a function starts at an address of code? */
+/* Is there evidence of a kind that a function starts at an address of code? */
 bool ut_starts_has(const struct ut_elf *elf, enum ut_start kind, __u64 addr)
 {
 	const struct ut_segment *segment = ut_elf_code_at(elf, addr);
@@ -100,7 +99,7 @@ static int compare_addresses(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* How many of the addresses that are sorted are not beyond one */
+/* The number of sorted addresses up to @addr */
 static size_t data_to(const struct ut_elf *elf, __u64 addr)
 {
 	size_t low = 0, high = elf->nr_sorted;
@@ -154,7 +153,7 @@ bool ut_starts_sort_data(struct ut_elf *elf)
 }
 
 /**
- * ut_starts_data_end - Where does what is at an address end?
+ * ut_starts_data_end - Where does the data at an address end?
  * @elf:	The file, whose starts were found
  * @addr:	Address of data, as of a table
  *
@@ -168,8 +167,8 @@ __u64 ut_starts_data_end(const struct ut_elf *elf, __u64 addr)
 }
 
 /*
- * What looks as if an instruction had a distance from its end, at @code: a call; or
- * lea with a REX prefix and the operand RIP + distance, of which @code is the second byte.
+ * Does an instruction with a distance from its end seem to be at @code? It is a call; or lea with
+ * a REX prefix and the operand RIP + distance, of which @code is the second byte.
  */
 static bool has_distance(const __u8 *code, enum ut_start kind)
 {
@@ -186,7 +185,7 @@ static bool is_far_jump(const struct ut_elf *elf, __u64 target, __s32 distance)
 	return !elf->no_cfi && !(target % UT_ALIGN) && (distance >= FAR || distance <= -FAR);
 }
 
-/* What looks like a call, or like an address that is computed, in @len bytes of code */
+/* Mark the targets of apparent calls, or of apparent computations of addresses, in @len bytes. */
 static int mark_code(struct ut_elf *elf, const __u8 *code, size_t len, __u64 addr,
 		     enum ut_start kind)
 {
@@ -227,7 +226,7 @@ static int mark_code(struct ut_elf *elf, const __u8 *code, size_t len, __u64 add
 	return 0;
 }
 
-/* What is cut off at the end of code that is read at once */
+/* Bytes that an instruction may need beyond the end of a block */
 #define OVERLAP		6
 
 static int find_in_text(struct ut_elf *elf, const struct ut_segment *segment, __u64 at,
@@ -333,7 +332,7 @@ static int find_rela(struct ut_elf *elf, __u8 *buf)
 	return 0;
 }
 
-/* Words of DT_RELR that were read at once, and of the data they are about */
+/* Words of DT_RELR that were read at once, and of the data that they describe */
 #define RELR_WORDS	63
 
 struct relr {
@@ -392,7 +391,7 @@ static int find_relr(struct ut_elf *elf, __u8 *buf)
 }
 
 /**
- * ut_starts_find - Look for what tells where functions start
+ * ut_starts_find - Look for evidence of starts of functions
  * @elf:	The file, which gets it, once
  *
  * Return: 0, or a negative errno.
@@ -444,9 +443,9 @@ int ut_starts_find_calls(struct ut_elf *elf, ut_starts_call_t call, void *data)
  * ut_starts_find_next - The next start of a kind
  * @elf:	The file, whose starts were found
  * @segment:	Segment of the code
- * @kind:	What tells that a function starts there
+ * @kind:	Kind of evidence
  * @at:		Offset in the file
- * @end:	Offset up to which it is looked for
+ * @end:	Offset up to which to look
  *
  * Return: Offset of the start, at @at or behind it, or @end.
  */
@@ -468,9 +467,9 @@ __u64 ut_starts_find_next(const struct ut_elf *elf, const struct ut_segment *seg
 	return end;
 }
 
-/* What is right before some code */
+/* The code right before some other code */
 enum before {
-	RUNS_ON,		/* what may run into it */
+	RUNS_ON,		/* may run into it */
 	CALLS,			/* a call, which may not return */
 	STAYS_AWAY,		/* a jump, or padding, as before the heads of loops, too */
 	RETURNS,		/* a return, or breakpoints, which only the linker puts there */
@@ -500,7 +499,7 @@ static size_t nop_before(const __u8 *end, size_t n)
 		at = end - forms[i].len;
 		if (memcmp(at, forms[i].code, forms[i].len))
 			continue;
-		/* Prefixes that make it longer; of cs, the last one may be of it. */
+		/* Prefixes that make it longer; the last cs may be part of the nop itself. */
 		while (at > end - n && (at[-1] == 0x66 || at[-1] == 0x2e))
 			at--;
 		return end - at;
@@ -532,7 +531,7 @@ static enum before what_is_before(const __u8 *at, size_t n)
 	return n >= 5 && at[-5] == 0xe8 ? CALLS : RUNS_ON;
 }
 
-/* Is there the end of a function, or padding, before @at, where UT_MAX_CALL bytes can be read? */
+/* Is the end of a function, or padding, before @at? UT_MAX_CALL bytes can be read there. */
 bool ut_starts_is_no_call(const __u8 *at)
 {
 	int n;
@@ -564,8 +563,7 @@ bool ut_starts_is_padding(const __u8 *code, size_t len)
 }
 
 /*
- * Is there nothing but padding up to where a function starts? It is if the call before it
- * does not return.
+ * Is there only padding up to where a function starts? Then the call before it does not return.
  */
 bool ut_starts_is_end(const __u8 *code, size_t len, __u64 addr)
 {
@@ -575,7 +573,7 @@ bool ut_starts_is_end(const __u8 *code, size_t len, __u64 addr)
 	       ut_starts_is_padding(code, pad);
 }
 
-/* Does code begin with a no-operation? No function does; it is what is before one. */
+/* Does code begin with a no-operation? No function does; padding before one does. */
 static bool begins_with_nop(const __u8 *code, size_t len)
 {
 	while (len && (*code == 0x66 || *code == 0x2e)) {
@@ -586,9 +584,9 @@ static bool begins_with_nop(const __u8 *code, size_t len)
 }
 
 /*
- * May a function start at @at, where @len bytes can be read, and @before before it? Nothing
- * runs into it, then. What looks like a jump there, or like padding of one byte, is none often,
- * which counts where there is not @more to tell it.
+ * May a function start at @at, where @len bytes can be read, and @before before it? Then nothing
+ * runs into it. Bytes that look like a jump, or like padding of one byte, often are neither;
+ * without @more evidence, do not rely on them.
  */
 bool ut_starts_is_apart(const __u8 *at, size_t len, size_t before, bool more)
 {
@@ -601,8 +599,8 @@ bool ut_starts_is_apart(const __u8 *at, size_t len, size_t before, bool more)
 }
 
 /*
- * Does what is called by pointers start there, as far as can be told? Tables of jumps do not
- * lead to endbr64, nor does what runs on come to an aligned one.
+ * Does a function that is called by pointers seem to start there? Tables of jumps do not lead to
+ * endbr64, nor does code run into an aligned one.
  */
 bool ut_starts_is_entry(const __u8 *code, size_t len, __u64 addr, size_t before)
 {
@@ -639,9 +637,8 @@ static int read_scan(struct ut_elf *elf, const struct ut_segment *segment, __u64
 }
 
 /*
- * Does a function start at an offset that begins with a prologue; or one without, which
- * ends what was before? What loops begin with is no such end, nor are the places in a
- * function whose addresses are taken.
+ * Does a function with a prologue start at an offset; or one without, which ends the code before
+ * it? The heads of loops do not, nor do places within a function whose addresses are taken.
  */
 static bool is_start(const struct ut_elf *elf, const struct ut_segment *segment,
 		     __u64 offset, bool has_prologue)
@@ -684,7 +681,7 @@ static int next_framed(struct ut_elf *elf, const struct ut_segment *segment, __u
 		left = scan->start + scan->len - *at;
 		if (left > end - *at)
 			left = end - *at;
-		/* What is cut off at the end of what was read is read again. */
+		/* Code that is cut off at the end of a block is read again. */
 		for (found = code; (found = memchr(found, 0x55, code + left - found)); found++) {
 			size_t n = found - code;
 			__u64 start = *at + n;
@@ -718,7 +715,7 @@ static __u64 distance_to_start(const struct ut_elf *elf, __u64 index, __u64 offs
 		bits |= elf->starts[kind][index / 64] >> (index % 64);
 	if (bits && step > (__u64)__builtin_ctzll(bits))
 		step = __builtin_ctzll(bits);
-	/* Bits of the next word are looked at when it comes to them. */
+	/* Bits of the next word are looked at in a later step. */
 	if (step > 64 - index % 64)
 		step = 64 - index % 64;
 	return step;
@@ -787,7 +784,7 @@ int ut_starts_next(struct ut_elf *elf, const struct ut_segment *segment, __u64 *
 		err = next_framed(elf, segment, at, text_end);
 		*framed = !err && *at < text_end;
 	}
-	/* What cannot be read is not known. */
+	/* Code that cannot be read is not known. */
 	if (err == -ENODATA) {
 		*at = end;
 		*framed = false;

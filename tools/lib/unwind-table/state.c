@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What is known of registers and stack at an instruction, what the instruction makes of
- * it, and which rule that is.
+ * The known state of registers and stack at an instruction, how the instruction changes
+ * it, and its rule.
  */
 
 #include "state.h"
@@ -23,7 +23,7 @@ static bool is_entry(const struct value *value, unsigned int reg)
 	return value->what == ENTRY && value->reg == reg;
 }
 
-/* Is it what has to be given back to the caller? */
+/* Does it have to be restored for the caller? */
 static bool is_saved(const struct value *value)
 {
 	return value->what == ENTRY &&
@@ -87,7 +87,7 @@ static struct value load(const struct state *s, const struct value *from, __s64 
 	return unknown;
 }
 
-/* What is further below SP than the red zone can be overwritten at any time. */
+/* Words further below SP than the red zone can be overwritten at any time. */
 #define RED_ZONE	128
 
 static void drop_below(struct state *s, __s64 zone)
@@ -102,7 +102,7 @@ static void drop_below(struct state *s, __s64 zone)
 	}
 }
 
-/* No value that is relative to the something that was is known any more. */
+/* Forget all values that are relative to the old something. */
 static void drop_opaque(struct state *s)
 {
 	__u32 i;
@@ -118,7 +118,7 @@ static void drop_opaque(struct state *s)
 	s->opaque = 0;
 }
 
-/* What no register has does not matter. */
+/* A limit without registers does not matter. */
 static void tidy_limits(struct state *s)
 {
 	if (!s->compared_regs)
@@ -138,7 +138,7 @@ static void set_reg(struct state *s, unsigned int reg, struct value value, __u64
 	s->compared_regs &= ~(1U << reg);
 	s->values_regs &= ~(1U << reg);
 	if (reg == INSN_RSP && !on_stack(&value)) {
-		/* Wherever it is now, what is pushed there can be found there. */
+		/* Wherever SP is now, words pushed there can be found there. */
 		drop_opaque(s);
 		s->opaque = pc;
 		value = (struct value){ .what = OPAQUE };
@@ -168,7 +168,7 @@ static struct value address(__s64 addr)
 	return (struct value){ .what = ADDRESS, .off = addr };
 }
 
-/* What two paths that meet have in common. Returns whether @a has changed. */
+/* The common state of two paths that meet. Returns whether @a has changed. */
 bool ut_state_join(struct state *a, const struct state *b)
 {
 	struct state other = *b, was = *a;
@@ -417,7 +417,7 @@ static void execute(struct state *s, const struct insn *insn, __u64 pc)
 	drop_below(s, RED_ZONE);
 }
 
-/* What an instruction that does not jump does */
+/* The effect of an instruction that does not jump */
 void ut_state_execute(struct state *s, const struct insn *insn, __u64 pc)
 {
 	__u16 compared, values, to = insn->op == INSN_MOVE ? 1U << insn->dst : insn->kills;
@@ -437,7 +437,7 @@ void ut_state_execute(struct state *s, const struct insn *insn, __u64 pc)
 	tidy_limits(s);
 }
 
-/* Behind a branch that is taken only up to what was compared */
+/* Behind a branch that is taken only up to the compared value */
 void ut_state_note_limit(struct state *s)
 {
 	s->values = s->compared;
@@ -627,7 +627,7 @@ enum state_verdict ut_state_agrees(const struct state *s, const struct unwind_ta
 		STATE_CANNOT_TELL : STATE_DIFFERENT;
 }
 
-/* Something is pushed that is not known. */
+/* An unknown value is pushed. */
 void ut_state_push(struct state *s, __u64 pc)
 {
 	const struct insn push = { .op = INSN_PUSH, .src = INSN_NO_REG, .size = 8 };

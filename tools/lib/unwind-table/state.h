@@ -2,17 +2,17 @@
 #ifndef __UNWIND_TABLE_STATE_H
 #define __UNWIND_TABLE_STATE_H
 
-/* What is known of registers and stack at an instruction: see state.c */
+/* The known state of registers and stack at an instruction: see state.c */
 
 #include "insn.h"
 #include "internal.h"
 
 #define RETURN_ADDRESS	INSN_NR_REGS
 
-/* What a register or a word of the stack has */
+/* The value of a register or a word of the stack */
 enum what {
 	UNKNOWN,
-	ENTRY,			/* what register @reg had in the caller, or the return address */
+	ENTRY,			/* the caller's value of register @reg, or the return address */
 	CFA,			/* CFA + @off */
 	OPAQUE,			/* something + @off, see state.opaque */
 	ADDRESS,		/* of the file, @off */
@@ -83,7 +83,7 @@ unsigned int ut_state_clobbers(const struct state *s);
 struct value ut_state_table(const struct state *s, const struct insn *insn);
 bool ut_state_rule(const struct state *s, struct unwind_table_rule *rule);
 
-/* Does what is known agree with a rule? */
+/* Does the state agree with a rule? */
 enum state_verdict {
 	STATE_NO_RULE,		/* nothing is known */
 	STATE_SAME,

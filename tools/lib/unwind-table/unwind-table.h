@@ -3,8 +3,8 @@
 #define __UNWIND_TABLE_H
 
 /*
- * Make tables of unwind rules (linux/unwind_table.h) from what compilers leave in
- * ELF files: .eh_frame, or .debug_frame.
+ * Make tables of unwind rules (linux/unwind_table.h) from the call frame information in ELF
+ * files: .eh_frame, or .debug_frame.
  *
  * Functions that return an int return 0 or a negative errno. Nothing here prints,
  * exits, or keeps state of its own; different tables may be used by different
@@ -20,10 +20,10 @@
 enum unwind_table_reason {
 	UNWIND_TABLE_R_GAP,		/* no FDE has it */
 	UNWIND_TABLE_R_LOST,		/* nor do the instructions tell where SP is */
-	UNWIND_TABLE_R_EXPRESSION,	/* expression of a form that a rule cannot say */
+	UNWIND_TABLE_R_EXPRESSION,	/* expression of a form that a rule cannot have */
 	UNWIND_TABLE_R_REGISTER,	/* CFA or return address in a register without place */
 	UNWIND_TABLE_R_SP,		/* caller's SP is not the CFA */
-	UNWIND_TABLE_R_FP,		/* caller's FP is lost, or its place cannot be said */
+	UNWIND_TABLE_R_FP,		/* caller's FP is lost, or its place has no rule */
 	UNWIND_TABLE_R_CFI,		/* instruction or augmentation that is not known */
 	UNWIND_TABLE_R_BAD,		/* CIE or FDE that contradicts itself or its section */
 	UNWIND_TABLE_R_OVERLAP,		/* other FDEs have it, too; the first counts */
@@ -31,12 +31,12 @@ enum unwind_table_reason {
 	UNWIND_TABLE_NR_REASONS
 };
 
-/* What a rule was made from */
+/* The origin of a rule */
 enum unwind_table_origin {
 	UNWIND_TABLE_O_EH_FRAME,
 	UNWIND_TABLE_O_DEBUG_FRAME,
 	UNWIND_TABLE_O_KNOWN,		/* a list of code that is known */
-	UNWIND_TABLE_O_INSTRUCTIONS,	/* what they do to the stack pointer */
+	UNWIND_TABLE_O_INSTRUCTIONS,	/* their effect on the stack pointer */
 	UNWIND_TABLE_O_FRAME_POINTER,	/* none is needed: the code keeps a frame pointer */
 	UNWIND_TABLE_NR_ORIGINS
 };
@@ -99,7 +99,7 @@ int unwind_table_from_memory(const void *image, size_t len, struct unwind_table 
  */
 int unwind_table_from_fd(int fd, struct unwind_table **table);
 
-/* The same with what fstat() says of the file: its size, and how many bytes are stored */
+/* The same with size and number of stored bytes from fstat() */
 int unwind_table_from_file(int fd, uint64_t len, uint64_t stored, struct unwind_table **table);
 
 void unwind_table_free(struct unwind_table *table);
@@ -128,7 +128,7 @@ struct unwind_table_comparison {
 	uint64_t code;		/* bytes of instructions with a rule by CFI, padding left out */
 	uint64_t same;		/* of these: with a rule that says the same */
 	uint64_t less;		/* the same, but that the FP is not known */
-	uint64_t other;		/* where one cannot tell whether it does */
+	uint64_t other;		/* where it cannot be compared */
 	uint64_t differs;
 	uint64_t places;	/* that differ: stretches of instructions */
 	uint64_t pads;		/* not reached, from where only the unwinder lands up to a jump */
@@ -136,7 +136,7 @@ struct unwind_table_comparison {
 
 /*
  * unwind_table_compare - follow the instructions of a file as if it had no CFI, from where
- * its FDEs start, if @given; otherwise from what else tells. @differs is called for each
+ * its FDEs start, if @given; otherwise from other evidence. @differs is called for each
  * place that differs. As unwind_table_from_fd(), and -EOPNOTSUPP.
  */
 int unwind_table_compare(int fd, bool given, struct unwind_table_comparison *comparison,
