@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Samples and their deferred user callchains have to find each other in whatever
- * order and at whatever distance they come, and no event may get lost for it.
+ * Samples and their deferred user callchains have to find each other in any order and at
+ * any distance, and no event may get lost for it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,8 +35,8 @@
 #define DEPTH		PERF_RECORD_MISC_CALLCHAIN_DEPTH
 
 /*
- * What comes in: a sample, a record, a complete record, one that ends without a rule (N),
- * an exit or some other event; or nothing but the timer (T), which has a time of its own.
+ * Input: a sample, a record, a complete record, one that ends without a rule (N), an exit
+ * or some other event; or only the timer (T), which has a time of its own.
  */
 struct step {
 	char	type;
@@ -48,10 +48,10 @@ struct step {
 };
 
 /*
- * What comes out, in order, each as its time and
+ * Output, in order, each as its time and
  *   +N a sample with N user entries, - one without, r a record, . anything else;
  *   c after a sample that is known to be complete, x after one that is cut, n if it is
- *   known to be so without a rule
+ *   known to be cut without a rule
  */
 struct merge_case {
 	const char		*name;
@@ -320,7 +320,7 @@ struct merge_log {
 	u64	fail_at;
 };
 
-/* Held events are parsed again, so all that matters is in the event itself. */
+/* Held events are parsed again, so all data is in the event itself. */
 static void make_event(union perf_event *event, struct perf_sample *sample,
 		       const struct step *step, struct ip_callchain *user)
 {
@@ -517,7 +517,7 @@ static int count_event(void *priv, union perf_event *event,
 	return 0;
 }
 
-/* Small limits and many threads: whatever happens, nothing gets lost. */
+/* Small limits and many threads: no event gets lost. */
 static int test__deferred_stress(struct test_suite *test __maybe_unused,
 				 int subtest __maybe_unused)
 {
@@ -777,7 +777,7 @@ static int test__deferred_section(struct test_suite *test __maybe_unused,
 	TEST_ASSERT_VAL("size", size == 72 + 10 * (16 + 8));
 	TEST_ASSERT_VAL("decode", decodes(buf, size, false));
 
-	/* A copy of the right size, so that address sanitizer sees what is read */
+	/* A copy of the right size, so that address sanitizer sees each read */
 	for (i = 0; i < size; i++) {
 		part = memdup(buf, i ?: 1);
 		TEST_ASSERT_VAL("memdup", part);
@@ -829,7 +829,7 @@ static const struct output_case {
 	{ { "db", "d", "db" }, 0, "110" },
 	{ { "db", "" }, 1, "10" },
 	{ { "dib", "db", "di" }, 1, "101" },
-	/* Where the task goes on, not where it was */
+	/* The CPU where the task goes on, not where it was */
 	{ { "d0", "d" }, 0, "01" },
 	{ { "d0", "d1" }, 0, "11" },
 	{ { "d0", "d1", "" }, 2, "001" },
@@ -913,7 +913,7 @@ static int take_along(void *priv, u32 tid, union perf_event *event, u64 *offset 
 	return tid == 1 && event->header.size == 40 && ((u64 *)event)[4] == 9 ? 0 : -EINVAL;
 }
 
-/* Nothing of it depends on where the data of a ring buffer wrap around. */
+/* The result does not depend on where the data of a ring buffer wrap around. */
 static int switch_output_at(struct evlist *evlist, size_t split)
 {
 	struct deferred_switch *ds = deferred_switch__new(evlist);
@@ -944,7 +944,7 @@ static int switch_output_at(struct evlist *evlist, size_t split)
 	return TEST_OK;
 }
 
-/* Of a thread that has ended, of this one, and two of one that goes on. */
+/* Samples of a thread that has ended, of this one, and two of one that goes on */
 static const u64 waiting[] = {
 	PERF_RECORD_SAMPLE | 48ULL << 48, 0x7fffffffULL << 32, 1, 2, PERF_CONTEXT_USER_DEFERRED, 7,
 	PERF_RECORD_SAMPLE | 48ULL << 48, 0, 1, 2, PERF_CONTEXT_USER_DEFERRED, 9,
@@ -966,7 +966,7 @@ static int write_next(void *priv, u32 tid __maybe_unused, union perf_event *even
 	return fwrite(event, event->header.size, 1, next->file) == 1 ? 0 : -EIO;
 }
 
-/* What waits in vain moves once, and no more. */
+/* A sample that waits in vain moves only once. */
 static int switch_output_lost(struct evlist *evlist)
 {
 	struct deferred_switch *ds = deferred_switch__new(evlist);

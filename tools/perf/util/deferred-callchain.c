@@ -10,10 +10,10 @@
  *
  * All events of a stream go through deferred_callchains__process(). From the
  * first sample that lacks its record on they are held back, so that they leave
- * in the order in which they came; everything else passes at once. Whoever
- * resolves addresses or computes times then sees mmaps, forks and context
- * switches exactly as if the callchain had been in the sample. See struct
- * deferred_limits for what happens when that takes too long.
+ * in the order in which they came; everything else passes at once. Tools that resolve
+ * addresses or compute times then see mmaps, forks and context switches exactly as if the
+ * callchain had been in the sample. See struct deferred_limits for what happens when that
+ * takes too long.
  *
  * A context, that is, one entry of one thread to the kernel, is found by hash.
  * It lives as long as an event waits for it; if it has a record, it is kept after
@@ -37,8 +37,8 @@
 #include "sample.h"
 
 /*
- * A file can be read on to its end, and its events stay in memory anyway. What
- * is held back costs some 100 bytes an event, as much as sorting them did.
+ * A file can be read on to its end, and its events stay in memory anyway. A held-back
+ * event costs some 100 bytes, as much as sorting it did.
  */
 const struct deferred_limits deferred_limits__file = {
 	.queued	= 256 << 20,
@@ -48,8 +48,8 @@ const struct deferred_limits deferred_limits__file = {
 };
 
 /*
- * For those who compute with the times of events. They show what they found at the
- * end, so that a pipe may be read on as well.
+ * For tools that compute with the times of events. They show their results at the end, so
+ * that a pipe may be read on as well.
  */
 const struct deferred_limits deferred_limits__in_order = {
 	.queued	= 256 << 20,
@@ -66,7 +66,7 @@ const struct deferred_limits deferred_limits__live = {
 	.grace	= 100 * NSEC_PER_MSEC,
 };
 
-/* A display that is updated all the time: old news are no news. */
+/* A display that is updated all the time: late samples are of no use. */
 const struct deferred_limits deferred_limits__top = {
 	.queued	= 32 << 20,
 	.cached	= 16 << 20,
@@ -86,7 +86,7 @@ struct deferred_thread {
 struct deferred_context {
 	struct deferred_thread		*thread;
 	u64				cookie;
-	/* Of what was seen of it first */
+	/* Time of its first event */
 	u64				time;
 	/* When to stop waiting for the record, in event time and by the timer, or 0 */
 	u64				deadline;
@@ -99,7 +99,7 @@ struct deferred_context {
 	/* In deferred_callchains.lru, if there is a record and nobody waits */
 	struct list_head		lru;
 	size_t				size;
-	/* What of @user counts as held back, if there is a record and someone waits */
+	/* Bytes of @user that count as held back, if there is a record and someone waits */
 	size_t				charged;
 	struct ip_callchain		*user;
 	/* How far @user reaches */
@@ -147,7 +147,7 @@ struct deferred_callchains {
 	bool				final;
 };
 
-/* Whoever made the file does not know the factor, and cannot fill one bucket with all. */
+/* The maker of the file does not know the factor, and cannot fill one bucket. */
 static size_t hash(const struct deferred_callchains *dc, u64 key)
 {
 	return key * dc->factor >> 32;
@@ -311,7 +311,7 @@ static struct deferred_context *findnew_context(struct deferred_callchains *dc,
 	if (dc->source.ignore_tid)
 		return context;
 
-	/* Among events in any order, what comes later may have happened before. */
+	/* Among events in any order, a later one may have happened before. */
 	if (thread->current && thread->current->time > context->time) {
 		set_deadline(dc, context);
 	} else {
@@ -428,7 +428,7 @@ static enum user_callchain context_state(const struct deferred_callchains *dc,
 	return context->state;
 }
 
-/* What has been held back is parsed again, since @sample did not outlast it. */
+/* A held-back event is parsed again, since @sample did not outlast it. */
 static int deliver_event(struct deferred_callchains *dc, union perf_event *event,
 			 struct perf_sample *sample, struct deferred_context *context,
 			 u64 file_offset, const char *file_path)
@@ -569,7 +569,7 @@ static int deliver_parked(struct deferred_callchains *dc, struct deferred_contex
 {
 	int err = 0;
 
-	/* The last one may take the context with it */
+	/* The last one may free the context */
 	hold_context(dc, context);
 	while (!err && !list_empty(&context->parked)) {
 		struct held_event *held = list_first_entry(&context->parked, struct held_event,
@@ -763,8 +763,8 @@ int deferred_callchains__process(struct deferred_callchains *dc, union perf_even
  * @dc: the stream
  * @now: time in ns, of a clock that need not be that of the events
  *
- * For those who show events as they come. All buffers must have been read since the
- * last call.
+ * For tools that show events as they come. All buffers must have been read since the last
+ * call.
  *
  * Return: as deferred_callchains__process().
  */
@@ -781,7 +781,7 @@ bool deferred_callchains__waits(const struct deferred_callchains *dc)
 }
 
 /**
- * deferred_callchains__visit_parked - look at what waits outside of the stream
+ * deferred_callchains__visit_parked - look at samples that wait outside of the stream
  * @dc: the stream
  * @fn: gets each sample. It must not add samples or records
  * @priv: for @fn
@@ -806,7 +806,7 @@ int deferred_callchains__visit_parked(struct deferred_callchains *dc, deferred_p
  * deferred_callchains__flush - the end of the stream
  * @dc: the stream
  *
- * Delivers what is left, in order, without waiting for records any more.
+ * Delivers the remaining events, in order, without waiting for records any more.
  *
  * Return: 0, or what the delivery returned.
  */
@@ -855,7 +855,7 @@ struct part {
 	const char	*text;
 };
 
-/* In parentheses, those of a figure's parts that there are */
+/* In parentheses, the non-zero parts of a figure */
 static size_t fprintf_parts(FILE *fp, const struct part *parts, size_t nr)
 {
 	const char *before = " (";

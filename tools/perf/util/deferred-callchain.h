@@ -56,8 +56,8 @@ struct deferred_stats {
  *
  * When @queued or @delay is exceeded the first sample of the stream is parked:
  * it will be delivered as soon as its record comes, but out of order. With
- * @parked exceeded, or 0, it is delivered without user callchain instead. In no
- * case an event is dropped.
+ * @parked exceeded, or 0, it is delivered without user callchain instead. No event is
+ * ever dropped.
  */
 struct deferred_limits {
 	size_t	queued;
@@ -75,9 +75,9 @@ struct deferred_limits {
  * @unordered: they come in any order, so that their times tell nothing
  * @ignore_tid: the records don't tell their thread, as without sample_id_all. Cookies
  *		are unique in the whole system, so match by cookie alone
- * @tells: the kernel says how far callchains reach, and what says nothing is cut. Not
- *	   all kernels do. If it is not known, the first callchain of which it is said
- *	   shows it; until then nobody can say how far another one reaches
+ * @tells: the kernel says how far callchains reach, and unmarked ones are cut. Not all
+ *	   kernels do. If it is not known, the first marked callchain shows it; until
+ *	   then the reach of others is unknown
  */
 struct deferred_source {
 	struct evlist	*evlist;

@@ -21,8 +21,8 @@
 #include "memswap.h"
 
 /*
- * What is in the file. Unknown versions are ignored, so it can change. It begins with
- * "PERFUSER", since very old files have something else in its place.
+ * The format in the file. Unknown versions are ignored, so it can change. It begins
+ * with "PERFUSER", since very old files have other data in its place.
  */
 #define SUMMARY_MAGIC		0x5245535546524550ULL
 #define SUMMARY_VERSION		3
@@ -222,7 +222,7 @@ static size_t padded_len(const char *file)
 }
 
 /**
- * deferred_summary__encode - what a file keeps of it
+ * deferred_summary__encode - make the form that is kept in a file
  * @summary: the summary
  * @size: its size there
  *
@@ -339,8 +339,8 @@ static bool decode_ends(struct deferred_summary *summary, u32 nr_ends, const voi
 }
 
 /**
- * deferred_summary__decode - read what a file keeps of it
- * @buf: what is in the file
+ * deferred_summary__decode - read the form that is kept in a file
+ * @buf: the data in the file
  * @size: its size
  * @swap: whether it has the other byte order
  *
@@ -418,7 +418,7 @@ static void print_end(struct text *text, u64 nr, const char *file, const char *w
 {
 	text->printed += fprintf(text->fp, "%s%10llu  ", text->prefix, (unsigned long long)nr);
 
-	/* Anybody can map a file whose name does things to a terminal. */
+	/* Anybody can map a file whose name has control sequences of a terminal. */
 	for (; file && *file; file++) {
 		unsigned char c = *file, next = file[1];
 		bool is_control = c < ' ' || c == 0x7f || (c == 0xc2 && next < 0xa0);

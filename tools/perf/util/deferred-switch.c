@@ -2,15 +2,15 @@
 /*
  * Take samples that wait for their user callchain along to the next output file.
  *
- * The record of a task that blocks comes when it goes on, and with --switch-output
- * that can be some files later, where nothing is known of its samples. So what is
- * written is looked through for samples without record. When the output is
- * switched they move to the beginning of the new file: in the old one they turn
- * into events of a type that all versions of perf pass over. If a record turns out to
- * be lost, its samples stay where they are.
+ * The record of a task that blocks comes when it goes on, and with --switch-output that
+ * can be some files later, where nothing is known of its samples. So written data is
+ * searched for samples without record. When the output is switched they move to the
+ * beginning of the new file: in the old one they turn into events of a type that all
+ * versions of perf pass over. If a record turns out to be lost, its samples stay where
+ * they are.
  *
- * Which samples wait is found out as it is when a file is read, see
- * deferred-callchain.c. Nothing is delivered anywhere; where the event is in its file
+ * Waiting samples are found in the same way as when a file is read, see
+ * deferred-callchain.c. Nothing is delivered anywhere; the offset of an event in its file
  * changes with each switch.
  */
 #include <errno.h>
@@ -103,7 +103,7 @@ void deferred_switch__delete(struct deferred_switch *ds)
 	free(ds);
 }
 
-/* Without memory for what waits, it stays where it is. */
+/* Without memory, waiting samples stay where they are. */
 static void look_at(struct deferred_switch *ds, union perf_event *event, u64 offset)
 {
 	struct perf_sample sample;
@@ -150,7 +150,7 @@ static size_t missing_part(const struct partial *partial)
 }
 
 /**
- * deferred_switch__written - look through what has been read of a ring buffer
+ * deferred_switch__written - search the data read from a ring buffer
  * @ds: what waits
  * @buffer: the ring buffer, which may end amid an event and go on with the next call
  * @buf: the data
@@ -183,7 +183,7 @@ void deferred_switch__written(struct deferred_switch *ds, const void *buffer, co
 	}
 }
 
-/* What waits for a thread that has ended without an event that says so, waits in vain. */
+/* Samples of a thread that has ended without an event that says so wait in vain. */
 static int find_ended(void *priv, u32 tid, union perf_event *event __maybe_unused,
 		      u64 *offset __maybe_unused)
 {
@@ -212,7 +212,7 @@ static int blank_sample(void *priv, u32 tid __maybe_unused,
 }
 
 /**
- * deferred_switch__blank - take what waits out of the file
+ * deferred_switch__blank - take waiting samples out of the file
  * @ds: what waits
  * @fd: the file
  *
@@ -228,7 +228,7 @@ int deferred_switch__blank(struct deferred_switch *ds, int fd)
 }
 
 /**
- * deferred_switch__write - write what waits to the next file
+ * deferred_switch__write - write waiting samples to the next file
  * @ds: what waits
  * @write: writes a sample, and tells where it is
  * @priv: for @write

@@ -43,7 +43,7 @@ void dwarf_inlines__free(struct dso *dso)
 	zfree(inlines);
 }
 
-/* The outermost function comes first; where it calls is what the next one tells. */
+/* The outermost function comes first; the next one tells where it calls. */
 static int walk_function(Dwarf_Die *die, void *data)
 {
 	struct walk *walk = data;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Keep the files of containers, which are gone when a container has ended, and with them the
- * names of its functions: what is mapped while we record, and cannot be found here by its name,
- * is copied into the build-id cache at once.
+ * Keep the files of containers: when a container has ended, they are gone, and with them the
+ * names of its functions. Files that are mapped while we record, and cannot be found here by
+ * their names, are copied into the build-id cache at once.
  *
  * A file system may belong to a user, and never answer. So a process does the copying, with a
  * side band thread of its own. It ends with the recording, and nobody waits for it for long. It
@@ -35,11 +35,11 @@
 #include "symbol.h"
 #include "target.h"
 
-/* Of all files together */
+/* Bytes of all files together */
 #define MAX_BYTES	(1024ULL << 20)
 /* For the first answer, and for copying when the recording has ended */
 #define WAIT_MSECS	5000
-/* Where the process has its end of the socket */
+/* The process's end of the socket */
 #define SOCKET		3
 /* Of /proc/self/ns/user, outside of all user namespaces */
 #define INIT_USER_NS	0xEFFFFFFDU
@@ -48,11 +48,11 @@
 #define SYS_close_range	436
 #endif
 
-/* Our end, and who has the other one */
+/* Our end, and the process that has the other one */
 static int keeper = -1;
 static pid_t keeper_pid;
 
-/* In the process: what may still be copied */
+/* In the process: bytes that may still be copied */
 static u64 left = MAX_BYTES;
 
 static int keep_file(union perf_event *event, void *data __maybe_unused)
@@ -104,7 +104,7 @@ static void be_keeper(int end, struct target *target, bool inherit)
 	pid_t self = getpid();
 	int null;
 
-	/* Others wait for the end of what we have open. */
+	/* Others wait until our descriptors are closed. */
 	null = open("/dev/null", O_RDWR);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
 	    (!verbose && dup2(null, STDERR_FILENO) < 0) || dup2(end, SOCKET) < 0)
@@ -116,7 +116,7 @@ static void be_keeper(int end, struct target *target, bool inherit)
 	/* Nothing is to be downloaded. */
 	unsetenv("DEBUGINFOD_URLS");
 
-	/* With the socket among what it polls, the thread does not sleep when it is to end. */
+	/* The thread also polls the socket, so that it does not sleep when it is to end. */
 	if (!evlist || evlist__add_sb_event(evlist, &attr, keep_file, NULL) ||
 	    evlist__add_pollfd(evlist, SOCKET) < 0 || evlist__start_sb_thread(evlist, target) ||
 	    write(SOCKET, &self, sizeof(self)) != sizeof(self))
@@ -151,11 +151,11 @@ static bool wait_for_keeper(void)
 
 /**
  * keep_files__start - copy files that cannot be found by their names
- * @target: what is going to be recorded
- * @workload: the process that is going to be, or 0
+ * @target: the tasks that are going to be recorded
+ * @workload: the process that is going to be started, or 0
  * @inherit: its children, too
  *
- * Without that, as for users who may not have it, everything else works as well.
+ * If that is refused, as for ordinary users, everything else works as well.
  */
 void keep_files__start(const struct target *target, pid_t workload, bool inherit)
 {
@@ -176,7 +176,7 @@ void keep_files__start(const struct target *target, pid_t workload, bool inherit
 	fflush(NULL);
 	pid = fork();
 	if (!pid) {
-		/* Whoever interrupts a recording still wants its files. */
+		/* After ^C, the files of the recording are still wanted. */
 		setsid();
 		if (!fork())
 			be_keeper(ends[1], &own, inherit);
@@ -197,7 +197,7 @@ void keep_files__start(const struct target *target, pid_t workload, bool inherit
 }
 
 /**
- * keep_files__stop - have what was mapped last copied, too
+ * keep_files__stop - have the last mapped files copied, too
  */
 void keep_files__stop(void)
 {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Complete stacks of programs that have neither frame pointers nor SFrame tables:
- * the kernel needs tables of unwind rules for the files that they run from. Those
- * are made by unwind-tables(8), which is started here and ends with us. Reading
- * any file of any process is better done by somebody else: what hangs or breaks
- * there does no harm to a recording.
+ * the kernel needs tables of unwind rules for their files. These are made by unwind-tables(8),
+ * which is started here and ends with us. Reading any file of any process is better done in another
+ * process: a hang or crash there does no harm to a recording.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,12 +27,12 @@
 /* A container sees this, though not the device. */
 #define SYSCTL		"/proc/sys/kernel/unwind_table_max_kb"
 #define PROGRAM		"unwind-tables"
-/* For the tables of what runs already. The others follow while we record. */
+/* For the tables of running programs. The others follow while we record. */
 #define READY_MSECS	10000
-/* Nobody wonders about a shorter silence. */
+/* A shorter wait needs no message. */
 #define SILENT_MSECS	1000
 
-/* What it says where the kernel does not take all tables from it */
+/* Its word if the kernel does not accept all tables from it */
 #define LIMITED		"limited\n"
 
 #define OWN_ONLY	"Without CAP_SYS_ADMIN, unwind tables are made for your own files only"
@@ -59,7 +58,7 @@ static void exec_service(int end, const char *only)
 	char *arg = NULL;
 	int null;
 
-	/* Whoever interrupts a recording still wants its last stacks. */
+	/* After ^C, the last stacks of the recording are still wanted. */
 	setsid();
 	if (fork())
 		_exit(0);
@@ -98,8 +97,8 @@ static int start_service(const char *only)
 }
 
 /*
- * Wait for a line, or for what says that it takes too long, past others. Returns 1, 0 if nothing
- * comes in time, less if nothing can come any more.
+ * Wait for a line, or for one that says that it takes too long; skip others. Returns 1, 0 if
+ * nothing comes in time, less if nothing can come any more.
  */
 static int wait_for(const char *line, int msecs)
 {
@@ -142,8 +141,7 @@ static void wait_for_tables(void)
 /**
  * unwind_tables__supported - whether the running kernel can use tables
  *
- * Such a kernel also marks callchains that are complete, so what is not marked is
- * cut.
+ * Such a kernel also marks callchains that are complete, so unmarked ones are cut.
  */
 bool unwind_tables__supported(void)
 {
@@ -151,13 +149,12 @@ bool unwind_tables__supported(void)
 }
 
 /**
- * unwind_tables__start - have tables made for what runs
- * @opts: what is going to be recorded. Only deferred callchains take tables
+ * unwind_tables__start - have tables made for running programs
+ * @opts: options of the recording. Only deferred callchains need tables
  *
  * Without tables perf works as well; it warns that stacks will be cut, except on a
- * kernel without the device, where only -v says so. So it is for users who may not
- * open the device: the service may be running, and have made all tables. The summary
- * of the recording tells.
+ * kernel without the device, where only -v says so. The same holds for users who may not open the
+ * device: the service may be running, and have made all tables. The summary of the recording tells.
  */
 void unwind_tables__start(struct record_opts *opts)
 {
@@ -199,10 +196,10 @@ void unwind_tables__start(struct record_opts *opts)
  * unwind_tables__prepare_workload - have tables made for a program before it starts
  * @name: of the program, as for execvp()
  *
- * They are for the files that are known before: the program, for a script what runs it, the
+ * They are for the files that are known before: the program, for a script its interpreter, the
  * dynamic linker and the libraries. Before each file the service looks whether a second of CPU time
- * has gone by; then, and after READY_MSECS by the clock in any case, the rest is made while the
- * program runs.
+ * has gone by; then, and after READY_MSECS by the clock in any case, the remaining tables are made
+ * while the program runs.
  */
 void unwind_tables__prepare_workload(const char *name)
 {

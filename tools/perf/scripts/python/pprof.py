@@ -44,7 +44,7 @@ ATTR = struct.Struct("=IIQ")
 TYPE_SOFTWARE = 1
 CLOCKS = (0, 1)
 
-# No program, but code that was made while one ran
+# Not a program, but code that was made while one ran
 GENERATED = re.compile(r"//anon|/tmp/perf-\d+\.map$")
 
 
@@ -59,7 +59,7 @@ def varint(value):
 
 
 def integer(field, value):
-    """A field with an integer. 0 is what a reader takes a missing field for."""
+    """A field with an integer. Readers take a missing field for 0."""
     return varint(field << 3) + varint(value) if value else b""
 
 
@@ -76,7 +76,7 @@ def integers(field, values):
 class Profile:
     """
     A profile. Most entries of its tables are written when they are first used; samples,
-    which are counted, and mappings, of which the first one is the program, at the end.
+    which are counted, and mappings, the program's first, at the end.
     """
 
     def __init__(self, with_lines):
@@ -148,8 +148,8 @@ class Profile:
 
     def finish(self, events, program, end, duration):
         """
-        The whole profile, with two values for each of the @events: samples, and what they
-        stand for. Times are nanoseconds.
+        The whole profile, with two values for each of the @events: samples, and the sum
+        of their periods. Times are nanoseconds.
         """
         shown = None
         for event, (unit, period) in events.items():
@@ -158,7 +158,7 @@ class Profile:
             name = prefix + "time" if is_time else event
             self.data += self.value_type(SAMPLE_TYPE, prefix + "samples", "count")
             self.data += self.value_type(SAMPLE_TYPE, name, unit)
-            # What readers show, unless told otherwise: the time, if any event has one
+            # The default value that readers show: the time, if any event has one
             if not shown or (is_time and shown[2] != unit):
                 shown = (name, "cpu" if is_time else event, unit, period)
         if shown:
@@ -179,7 +179,7 @@ class Profile:
 
 
 class PprofCLI:
-    """What perf calls for each sample and at the end"""
+    """The functions that perf calls for each sample and at the end"""
 
     def __init__(self, args):
         self.args = args
@@ -234,7 +234,7 @@ class PprofCLI:
                 continue
             address = ip = entry["ip"]
             # A caller's address is where its call returns to; pprof wants one within
-            # the call. Not so where the kernel or a mark, which has none, comes before.
+            # the call. Not so after the kernel or a mark, which have none.
             if ip and inner and (ip ^ inner) < 1 << 63:
                 address -= 1
             locations.append(self.get_location(address, lines, entry, pid))
@@ -244,7 +244,7 @@ class PprofCLI:
 
     @staticmethod
     def get_unit(event):
-        """What the periods of an event are"""
+        """Name and unit of the periods of an event"""
         kind, _, config = ATTR.unpack_from(event["attr"])
         if kind == TYPE_SOFTWARE and config in CLOCKS:
             return "nanoseconds"

@@ -167,7 +167,7 @@ check "callers in the graph of perf report" \
      grep -oE "(${functions})\$")" \
   "$(printf '%s\n' no_restorer interrupted restorer handler calls_exit leaf)"
 
-# Innermost is an interrupted address, whatever is before it
+# The innermost address is an interrupted one, whatever precedes it
 record interrupted restorer handler+5
 check "innermost" "$(shown)" "$(printf '%s\n' interrupted+0x0 restorer+0x0 handler+0x5)"
 
@@ -181,8 +181,8 @@ lines=$(perf script -i data -F ip,sym,srcline --no-inline 2> /dev/null | grep -o
 check "line of a call" "${lines%%[[:space:]]*}" \
   "main.c:$(grep -n 'y = leaf' main.c | cut -d : -f 1)"
 
-# Debug information that addr2line of binutils does not read to the end. LLVM's is taken
-# where there is one, else libdw. It is said once if a file is not here.
+# Debug information that addr2line of binutils does not read to the end. LLVM's is used if
+# installed, otherwise libdw. A missing file is reported once.
 mkdir bin
 ln -s "$(command -v addr2line)" "$(command -v perf)" bin
 for cc in 'gcc -g -gsplit-dwarf' 'clang -g -gsplit-dwarf' 'clang -g1'
@@ -224,7 +224,7 @@ check "slow addr2line, functions" "$(awk 'NF { print $2 }' out)" \
 check "slow addr2line, starts" "$(wc -l < starts)" 2
 check "slow addr2line, said" "$(grep -c "takes longer than .* of ${tmpdir}/prog" log)" 1
 
-# Build IDs of callers, whose files are needed where the data is looked at
+# Build IDs of callers, whose files are needed to look at the data elsewhere
 PYTHONDONTWRITEBYTECODE=1 python3 - "${libdir}" << 'EOF'
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -248,7 +248,7 @@ EOF
 ids() { perf buildid-list --with-hits -i "$1" 2> /dev/null | sed -n 's,^.*/nowhere/,,p' | sort; }
 check "build IDs of callers" "$(ids ids.data)" "$(printf '%s\n' caller innermost kernels-caller)"
 
-# What archives them is found where perf is started by a link.
+# perf-archive is found if perf is started by a link.
 ln -s "$(command -v perf)" linked-perf
 check "perf archive by a link" \
   "$(PATH=/usr/bin:/bin ./linked-perf archive none.data 2>&1 | grep -c 'no build-ids found')" 1

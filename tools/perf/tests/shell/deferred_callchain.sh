@@ -154,7 +154,7 @@ twenty 20 [000] 0.000000160: 501100 0 [no user stack]" "$(script -i "$(data miss
 	"$(stats "$(data one-cpu)")"
 }
 
-# Files of callers in records that come late: merged, and in what perf inject writes
+# Files of callers in records that come late: merged, and in the output of perf inject
 test_build_ids() {
   local name
   PYTHONDONTWRITEBYTECODE=1 "${PYTHON}" - "$(dirname "${generator}")" "${tmpdir}/ids.data" << 'END'
@@ -182,7 +182,7 @@ END
   done
 }
 
-# Each reason that is printed is in the manual page, where that is at hand
+# Each reason that is printed is in the manual page, if that is at hand
 test_reasons() {
   local source reasons reason text
   source="$(dirname "$0")/../../util/deferred-summary.c"
@@ -200,7 +200,7 @@ test_reasons() {
   done <<< "${reasons}"
 }
 
-# The text of the warning, without what surrounds it
+# The text of the warning alone
 warning() {
   perf script -i "$1" 2>&1 > /dev/null | sed '/^Warning:$/d; /^$/d'
 }
@@ -550,7 +550,7 @@ twenty 20 [000] 5.000000000: K100 501200" "$(script -i - < "$(data late)")"
 2000000000 K100 501100
 3000000000 K200 501100
 5000000000 K100 501200" "$(json_chains "${out}")"
-  # Later than 256 MB it is given up
+  # A sample is given up after 256 MB
   "${PYTHON}" "${generator}" late-big /dev/stdout |
     perf data convert --force --to-json "${out}" -i - 2> "${log}" || true
   check "late by much, in order" \
@@ -655,7 +655,7 @@ report_depth() {
 	2>/dev/null | grep -v "^#" | depth
 }
 
-# The two parts have their limit each, all readers must show both
+# Each part has its own limit; all readers must show both
 test_depth() {
   local file order out="${tmpdir}/deep.injected"
 
@@ -677,7 +677,7 @@ test_depth() {
   check "depth, script, raw view" "127 127 4018e0" \
 	"$(script_depth --no-merge-callchains -i "$(data deep)")"
 
-  # What was not deferred has one limit, as ever
+  # A chain that was not deferred has one limit, as before
   file=$(data deep-in-place)
   check "depth, script, in place" "60 60 4014b0" "$(script_depth -i "${file}")"
   check "depth, script with a limit, in place" "60 11 4011a0" \

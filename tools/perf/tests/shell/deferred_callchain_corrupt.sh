@@ -35,7 +35,7 @@ trap_cleanup() {
 }
 trap trap_cleanup EXIT TERM INT
 
-# Leaks on the way out of an error are no concern here
+# Leaks after an error do not matter here
 export ASAN_OPTIONS="${ASAN_OPTIONS:+${ASAN_OPTIONS}:}detect_leaks=0:exitcode=99"
 
 # survives <description> <perf arguments, with input from stdin>

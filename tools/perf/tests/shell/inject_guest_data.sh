@@ -48,7 +48,7 @@ count() {
 }
 
 # The host: a process whose thread has the name of QEMU's first VCPU. The guest:
-# what the kernel under test has recorded on its first CPU.
+# the recording of the kernel under test on its first CPU.
 # shellcheck disable=SC2016 # expands in the inner shell
 if ! record "${host}" -- bash -c 'printf "CPU 0/KVM" > /proc/$$/comm; true' ||
    ! record "${guest}" -C 0 -- taskset -c 0 true

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Names of a program in a container that has ended (exclusive)
 
-# A file that only a mount namespace has is gone with it. It is kept while the program runs.
+# A file in a mount namespace alone disappears with it. perf keeps it while the program runs.
 
 set -e
 
@@ -73,7 +73,7 @@ EOF
 record() { # CACHE OPTION...
   perf --buildid-dir "${tmpdir}/$1" record -q -e cpu-clock:u -F 999 -g "${@:2}" > log 2>&1
 }
-# Those of the program's functions that it spends its time in, each once, and [unknown]
+# The functions in which the program spends its time, each once, and [unknown]
 functions() { # CACHE
   perf --buildid-dir "${tmpdir}/$1" script -i "$1.data" --comms inside -F ip,sym,dso 2>> log |
     sed -n 's/^[[:space:]]*[0-9a-f]* \(add\|burn\|main\|\[unknown\]\) (.*inside)$/\1/p' |
@@ -162,7 +162,7 @@ else
   chown 65534 user
   kb=$(cat "${sysctl}/perf_event_mlock_kb")
   paranoid=$(cat "${sysctl}/perf_event_paranoid")
-  # For each CPU, 16 pages of data and one that tells where they are used. With -1, nothing counts.
+  # For each CPU, 16 pages of data and the control page. With -1, none of them counts.
   echo $((17 * $(getconf PAGESIZE) / 1024)) > "${sysctl}/perf_event_mlock_kb"
   echo 2 > "${sysctl}/perf_event_paranoid"
   check "of a user who may lock no more" "$(record_as_user || true)" recorded

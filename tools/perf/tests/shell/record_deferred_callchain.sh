@@ -14,8 +14,8 @@ skip_test_missing_symbol leaf
 workload=(perf test -w leafloop)
 warning="This kernel does not support deferred callchains"
 tmpdir=$(mktemp -d /tmp/__perf_test.deferred.XXXXX)
-# Only what is asked for here. The workload has frame pointers, and where no service runs,
-# each command would make tables of its own.
+# Only tables that are asked for here. The workload has frame pointers, and without a
+# service each command would make tables of its own.
 PERF_CONFIG="${tmpdir}/settings"
 export PERF_CONFIG
 printf '[record]\n\tunwind-tables = false\n' > "${PERF_CONFIG}"
@@ -221,7 +221,8 @@ defer_as_before() {
 }
 
 # A task sleeps while the output is switched: its sample goes where the record goes.
-# The kernel must not walk the task's stack at the event, or no record follows.
+# The kernel must not walk the task's stack at the event: then no record would
+# follow.
 test_switch_output() {
   local name="${tmpdir}/switched" file stats sum="" blank=0
 
@@ -252,14 +253,14 @@ test_switch_output() {
 	"$([ "${blank}" -eq 0 ] || echo yes)"
 }
 
-# unwind_tables <command>... - what is started in the place of unwind-tables(8)
+# unwind_tables <command>... - started in place of unwind-tables(8)
 unwind_tables() {
   mkdir -p "${tmpdir}/bin"
   printf '#!/bin/sh\n%s\n' "$*" > "${tmpdir}/bin/unwind-tables"
   chmod +x "${tmpdir}/bin/unwind-tables"
 }
 
-# What is prepared before the recording can take longer than a file
+# The preparations of the recording can take longer than a file
 test_switch_prepared() {
   local name mode nr
 
@@ -289,7 +290,7 @@ test_prepared_in_part() {
 	"$(grep -c "^Unwind tables for 3 files of sleep are not ready yet" "${log}")"
 }
 
-# Of many threads that wait, more is taken along than fits into a file
+# The samples of many waiting threads do not fit into a file
 test_switch_size() {
   local name="${tmpdir}/sized" nr
 
@@ -408,7 +409,7 @@ EOF
   fi
 }
 
-# What perf_event_paranoid lets everybody have
+# What perf_event_paranoid allows everybody
 test_ordinary_user() {
   local level graph kernel user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 
@@ -536,7 +537,7 @@ test_merge() {
   fi
 }
 
-# What perf top shows below leaf()
+# The functions that perf top shows below leaf()
 top_callers() {
   awk '/---leaf$/ { getline a; getline b; gsub(/ /, "", a); gsub(/ /, "", b); print a, b; exit }' \
 	"$1"
@@ -605,7 +606,7 @@ test_trace_replay() {
 }
 
 # A record wakes nobody, and the task computes after its last system call: without a
-# timer its line would come with the next event, which is never.
+# timer its line would come with the next event, that is, never.
 test_trace_timer() {
   local out="${tmpdir}/trace" stop="${tmpdir}/stop" pid line=""
 
@@ -663,7 +664,7 @@ test_trace() {
 	     "${log}" || true)"
 }
 
-# How many user stacks are complete and where the others end, without what is around
+# The numbers of complete user stacks, and the ends of the others, alone
 user_stacks() {
   awk '/[Uu]ser stacks ?: / { on = 1; sub(/.*[Uu]ser stacks ?: /, ""); sub(/ \]$/, ""); print
 			      next }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Names of a program that is replaced (exclusive)
 
-# An upgrade puts another file in the place of a program that is running. Its functions
-# are those of the file that ran, and have no names rather than those of the new one.
+# An upgrade puts another file in the place of a program that is running. Its functions are
+# those of the old file; they have no names rather than those of the new one.
 
 set -e
 
@@ -94,13 +94,13 @@ check "replaced while it is recorded" "$(functions while.data)" '[unknown]'
 check "replaced while it is recorded, said" \
   "$(grep -c "${tmpdir}/prog was replaced since" log || true)" 1
 
-# What is recorded later was kept when recording began.
+# The file was kept when recording began.
 rm prog
 build old prog
 ./prog &
 pid=$!
 build 'new' new
-# It has been started when the file is another one.
+# The file is replaced only after the program has started.
 until [ "$(readlink "/proc/${pid}/exe")" = "${tmpdir}/prog" ]
 do
   sleep 0.1
@@ -116,12 +116,12 @@ done
 kill "${pid}"
 pid=
 check "replaced before it is recorded" "${found}" "main old_add old_burn"
-# Nothing of this keeps the new file from being shown.
+# The new file can still be shown.
 record -o new.data ./prog new || true
 check "the new file" "$(functions new.data)" "main new_add new_burn"
 
-# What was mapped under one name: by an inode whose numbers are the bytes of an ID, by that ID,
-# by another one, by that of the file, and by one that is longer than an ID can be
+# Files mapped under one name: by an inode whose numbers are the bytes of an ID, by that ID, by
+# another one, by that of the file, and by one that is longer than the maximum
 nm prog > symbols
 readelf -lW prog > segments
 readelf -n prog > notes

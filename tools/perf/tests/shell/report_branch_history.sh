@@ -40,7 +40,7 @@ sys.path.insert(0, sys.argv[1])
 from deferred_callchain_data import *
 
 SAMPLE_BRANCH_STACK = 1 << 11
-# Of attr.branch_sample_type, and where that is
+# Bit of attr.branch_sample_type, and the offset of that
 BRANCH_USER = 1 << 0
 BRANCH_CALL_STACK = 1 << 11
 BRANCH_TYPE_AT = 72
@@ -64,7 +64,7 @@ if 'chain' in parts:
 if 'branches' in parts:
     data.sample_type |= SAMPLE_BRANCH_STACK
     data.sections[FEATURE_BRANCH_STACK] = b''
-    # From and to of each, the last one first
+    # Source and target of each, the last one first
     body += data.pack('QQQQQQQ', 2, U2, U1, 0, V2, V1, 0)
 data.event(RECORD_SAMPLE, MISC_USER, body)
 data.write('data')
@@ -85,7 +85,7 @@ check() {
   fi
 }
 
-# The outermost first, each branch with where it led to
+# The outermost first, each branch with its target
 record branches
 check "branches alone" 0x501100 0x501200 0x401100 0x401200
 record chain

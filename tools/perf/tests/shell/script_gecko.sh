@@ -39,7 +39,7 @@ failed() {
 mkdir "${tmpdir}/empty"
 cd "${tmpdir}/empty"
 
-# Nothing of these stacks has a name: they are as deep as they were recorded.
+# These stacks have no names, but are as deep as they were recorded.
 PYTHONDONTWRITEBYTECODE=1 python3 - "${libdir}" "${tmpdir}/some.data" << 'EOF'
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -68,7 +68,7 @@ for thread in json.load(open(sys.argv[1]))["threads"]:
         print(thread["name"], depth)' "${tmpdir}/json" 2>> "${log}"
 }
 
-# There is no perf.data where it runs: all comes from the file that is named.
+# There is no perf.data where it runs: it has to read the file that is named.
 for args in "-i ${tmpdir}/some.data" "-i${tmpdir}/some.data" "--input=${tmpdir}/some.data" \
             "--input ${tmpdir}/some.data"
 do
@@ -80,7 +80,8 @@ do
   [ "${got}" = "$(printf 'ten 3\nten 2')" ] || failed "${args}: stacks ${got}"
 done
 
-# One event at a time: what the user has chosen, or else the first one, and this is said
+# One event at a time: the one that the user has chosen, otherwise the first one, with a
+# message
 for event in '' page-faults
 do
   perf script report gecko -i "${tmpdir}/some.data.two" ${event:+--event "${event}"} \

@@ -114,8 +114,8 @@ elif sys.argv[1] == 'all':
     print('start', one(profile, 9), 'duration', one(profile, 10), 'period', one(profile, 12))
 EOF
 
-# Complete stacks, and those that are cut or missing: all as in folded text. There is
-# no perf.data where it runs: all comes from the file that is named.
+# Complete stacks, and those that are cut or missing: all as in folded text. There is no
+# perf.data where it runs: it has to read the file that is named.
 PYTHONDONTWRITEBYTECODE=1 python3 "${libdir}/deferred_callchain_data.py" cut "${tmpdir}/cut.data"
 perf script report stackcollapse -i "${tmpdir}/cut.data" > "${tmpdir}/folded" 2> "${log}" ||
   failed "stackcollapse: exit status $?"
@@ -193,7 +193,7 @@ grep -q '/nowhere/out' "${log}" || failed "an output that cannot be written: no 
 
 # Two events: their samples are not added up, and only the periods of a clock are time.
 python3 "${tmpdir}/write.py" "${libdir}" "${tmpdir}/two.data" two
-profile() { # OPTION... - the samples and their values, then what values there are
+profile() { # OPTION... - the samples and their values, then the kinds of values
   perf script report pprof -i "${tmpdir}/two.data" -o "${tmpdir}/two.pb.gz" "$@" > "${log}" 2>&1 ||
     return
   python3 "${tmpdir}/read.py" all "${tmpdir}/two.pb.gz" 2> "${log}" |

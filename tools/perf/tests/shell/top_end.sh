@@ -4,8 +4,8 @@
 
 set -e
 
-# The thread that processes samples is held up between its look at whether perf top
-# ends and its wait for the next ones: it must not miss that it ends in between.
+# The thread that processes samples is held up between its check whether perf top ends and
+# its wait for the next ones: it must not miss an end in between.
 
 if ! command -v cc > /dev/null
 then
@@ -38,7 +38,7 @@ then
   exit 2
 fi
 
-# A priority that is refused ends it, too. No key comes.
+# A priority that is refused ends it, too, without a key.
 mkfifo "${tmpdir}/keys"
 status=0
 timeout -s KILL 30 perf top --stdio -d 1 -e cpu-clock -r 1000 <> "${tmpdir}/keys" > "${log}" 2>&1 ||

@@ -42,7 +42,7 @@ fi
 
 perf trace -i "${data}" > "${log}" 2>&1 || failed "exit status $?"
 
-# A line for each system call: when it returns, and the one that does not
+# A line for each system call: when it returns, and for the one that does not
 calls=$(perf script -F event -i "${data}" 2> /dev/null | grep -c sys_exit)
 lines=$(grep -c " cat/[0-9]* " "${log}")
 [ "${lines}" -eq "$((calls + 1))" ] || failed "${lines} lines, ${calls} calls have returned"

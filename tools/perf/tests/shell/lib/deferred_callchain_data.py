@@ -85,7 +85,7 @@ class Data:
         self.sample_id_all = sample_id_all
         self.raw = raw
         self.pipe = pipe
-        # What a newer perf has at the end of an attribute
+        # Bytes of a newer perf at the end of an attribute
         self.attr_tail = attr_tail
         self.sample_type = (SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU |
                             SAMPLE_CALLCHAIN | SAMPLE_IDENTIFIER)
@@ -179,7 +179,7 @@ class Data:
         self.event(RECORD_FINISHED_ROUND, 0, b'')
 
     def id_index(self):
-        """The CPU of each ID: what tells whether all of them were recorded."""
+        """The CPU of each ID, which shows whether all of them were recorded."""
         ids = [(id_, cpu) for _, _, ids in self.attrs for cpu, id_ in enumerate(ids[:1])]
         body = self.pack('Q', len(ids))
         for id_, cpu in ids:
@@ -304,7 +304,7 @@ def blocked():
 
 
 def late(big=0):
-    """In a pipe, a record that comes seconds later, or after very much else."""
+    """In a pipe, a record that comes seconds later, or after very much other data."""
     data = Data(dummy=True, pipe=True, raw=bool(big))
     data.comm(10, 'ten')
     data.comm(20, 'twenty')
@@ -335,7 +335,7 @@ def mismatch():
 
 
 def order():
-    """What comes between a sample and its record must not be seen early."""
+    """Events between a sample and its record must not be seen early."""
     data = Data(dummy=True)
     data.comm(10, 'before')
     data.deferred(10, 100, C1, K1)
@@ -363,7 +363,7 @@ def invalid():
     data.record(10, 140, C2, U1, CONTEXT_USER_DEFERRED, U2)
     data.deferred(10, 150, C3, K1)
     data.record(10, 160, C3, (1 << 64) - 1)
-    # An empty one leaves what the sample knows itself
+    # An empty one leaves the sample's own address
     data.user_hit(10, 170, C4, U3)
     data.record(10, 180, C4)
     # A marker without cookie is not a deferred callchain
@@ -434,7 +434,7 @@ def unchecked():
 
 
 def cut_known():
-    """The header says that the kernel tells, and this perf does not know all of it."""
+    """By the header the kernel marks chains; this perf does not know all of the marks."""
     data = Data(dummy=True)
     data.sections[FEATURE_FUTURE] = b'future!\0'
     data.add_summary(1001, 1000 - 22, unchecked=6, missing=2, empty=1, other=4,
@@ -444,7 +444,7 @@ def cut_known():
 
 
 def bad_summary(complete=10, **kwargs):
-    """One that is not valid, after others that are."""
+    """A callchain that is not valid, after others that are."""
     data = Data(dummy=True)
     data.add_summary(10, complete, **kwargs)
     return merge(data)
@@ -567,7 +567,7 @@ def mangle(path, seed, out):
 
 
 def mangle_summary(path, seed, out):
-    """Change some bytes of the summary of user stacks, or of where it is."""
+    """Change some bytes of the summary of user stacks, or of its place."""
     rand = random.Random(seed)
     with open(path, 'rb') as file:
         data = bytearray(file.read())

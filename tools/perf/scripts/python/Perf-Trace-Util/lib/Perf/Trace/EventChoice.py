@@ -7,7 +7,7 @@ different events do not add up to anything
 import sys
 
 
-# Of the option by which the user chooses
+# Help text of the option
 HELP = "the event whose samples to take, with or without its modifiers"
 
 
