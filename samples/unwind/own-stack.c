@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A program looks at its own stack: one perf event of its own, one sample, and
- * the deferred callchain for it. It is what "perf record --call-graph fp,defer"
- * does, reduced to a single sample at a known place.
+ * the deferred callchain for it. It does the same as "perf record --call-graph
+ * fp,defer", reduced to a single sample at a known place.
  *
  * See Documentation/userspace-api/perf-deferred-callchains.rst.
  */
@@ -18,7 +18,7 @@
 
 #include "own-stack.h"
 
-/* Of the buffer that the kernel writes records to: 2^n, and one in front */
+/* Pages of the buffer that the kernel writes records to: 2^n, and one in front */
 #define RING_PAGES	8
 
 /* Needs no privileges, as the event counts in user mode only. */
@@ -73,9 +73,9 @@ static void keep(const struct deferred *deferred)
 }
 
 /*
- * The event is new, so the first record is at the start of the buffer, and what
- * little there is has not wrapped around. Pages that are touched for the first
- * time by chance are sampled as well.
+ * The event is new, so the first record is at the start of the buffer, and the
+ * few records have not wrapped around. Pages that are touched for the first time
+ * by chance are sampled as well.
  */
 static int read_records(const void *ring, size_t page_size, const void *addr)
 {

@@ -7,8 +7,8 @@
 #define OWN_STACK_MAX	128
 
 /*
- * What own_stack_take() saw: its own frame, its caller's, ...; @error is 0 or a
- * negative errno.
+ * The frames that own_stack_take() saw: its own frame, its caller's, ...;
+ * @error is 0 or a negative errno.
  */
 struct own_stack {
 	int		error;

@@ -12,7 +12,7 @@
  *	emit_moved()	note where the stack pointer is after an instruction
  *	table_write()	make a table of these notes
  *	jit_publish()	make code and table final, add the table
- *	jit_free()	remove the table before the memory goes
+ *	jit_free() remove the table before the memory is freed
  *
  * See Documentation/userspace-api/sframe-unwinding.rst.
  */
@@ -38,8 +38,8 @@
 
 /*
  * One row of a table: how to find the caller, from the instruction at @start
- * on. CFA (canonical frame address) is what the stack pointer was before the
- * function was called; the return address is right below it.
+ * on. CFA (canonical frame address) is the stack pointer before the function was
+ * called; the return address is right below it.
  */
 struct jit_row {
 	/* Bytes from the start of the function */
@@ -329,7 +329,7 @@ static int sframe_remove(struct jit *jit)
 	jit->added = false;
 	if (!prctl(PR_REMOVE_SFRAME, (unsigned long)jit->table, 0UL, 0UL, 0UL))
 		return 0;
-	/* ENOMEM: the table is still there, and counts */
+	/* ENOMEM: the table is still there, and used */
 	perror("PR_REMOVE_SFRAME");
 	return -1;
 }
@@ -373,8 +373,8 @@ static int jit_publish(struct jit *jit)
 }
 
 /*
- * No thread runs the code any more, and none is to find a table for whatever
- * the memory holds next.
+ * No thread runs the code any more, and none must find this table for the next
+ * contents of the memory.
  */
 static int jit_free(struct jit *jit)
 {
@@ -386,11 +386,11 @@ static int jit_free(struct jit *jit)
 }
 
 /*
- * What it is good for: the stack as a profiler sees it in a function that was
- * called by jitted code.
+ * The benefit: the stack as a profiler sees it in a function that was called by
+ * jitted code.
  */
 
-/* Print what @ip is in. Returns true if that is main(). */
+/* Print the function that @ip is in. Returns true if that is main(). */
 static bool print_frame(const struct jit *jit, unsigned long ip)
 {
 	unsigned long off = ip - (unsigned long)jit->code;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A tracer that prints user space stacks: of each call of the kernel function
- * "symbol" by the process "pid". Those are taken later. A program that reads the
+ * "symbol" by the process "pid". These are taken later. A program that reads the
  * file "unwind_tracer" in debugfs gets its own stack, which is taken at once.
- * What both rely on is described in Documentation/core-api/deferred-unwinding.rst.
+ * Documentation/core-api/deferred-unwinding.rst describes both interfaces.
  *
  *	modprobe unwind-tracer symbol=do_sys_openat2 pid=1234
  *	cat /sys/kernel/debug/unwind_tracer
@@ -36,8 +36,8 @@ static void tracer_print(u64 cookie, const struct unwind_stacktrace *trace)
 }
 
 /*
- * The task itself, on its way back to user space, in process context. Once for
- * all calls that got this cookie.
+ * Called in the task itself, on its way back to user space, in process context,
+ * once for all calls that got this cookie.
  */
 static void tracer_callback(struct unwind_work *work,
 			    const struct unwind_stacktrace *trace,

@@ -37,7 +37,7 @@ int ask(struct pt_regs *ctx)
 	if (pid_tgid >> 32 != pid)
 		return 0;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
-	/* Full: a tool would count what it does not see. */
+	/* Full: a real tool would count the lost records. */
 	if (!event)
 		return 0;
 

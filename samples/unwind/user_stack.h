@@ -2,7 +2,9 @@
 #ifndef _USER_STACK_H
 #define _USER_STACK_H
 
-/* What user_stack.bpf.c tells user_stack.c: a call, or a stack that was asked for */
+/*
+ * A record of user_stack.bpf.c for user_stack.c: a call, or a requested stack
+ */
 struct event {
 	int			is_call;
 	int			tid;

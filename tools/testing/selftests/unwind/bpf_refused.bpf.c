@@ -131,7 +131,7 @@ int BPF_PROG(copy_of_own_memory, struct task_struct *task, __u64 cookie,
 	return bpf_unwind_user_copy((void *)fake, buf, sizeof(buf));
 }
 
-/* The verifier believes the type, and nothing more. */
+/* The verifier believes only the type. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(copy_of_a_cast, struct pt_regs *regs)
 {

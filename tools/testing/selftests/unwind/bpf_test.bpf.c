@@ -21,7 +21,7 @@ struct {
 	__uint(max_entries, 8 << 20);
 } records SEC(".maps");
 
-/* What a program of an ordinary tracepoint takes home */
+/* The arguments of a program at an ordinary tracepoint */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -29,7 +29,7 @@ struct {
 	__type(value, __u64[UB_IPS]);
 } last_trace SEC(".maps");
 
-/* Of whom, and in which system call */
+/* The threads that are asked, and the system call */
 int want_tgid;
 int want_tid;
 long want_nr = -1;
@@ -230,7 +230,7 @@ int on_clock(void *ctx)
 	return ask(UB_PERF_EVENT);
 }
 
-/* Takes no stack, and calls what can be replaced by a program that does */
+/* Takes no stack, but calls a function that can be replaced by a program that does */
 __weak __noinline int hooked(struct bpf_perf_event_data *ctx)
 {
 	return 1;

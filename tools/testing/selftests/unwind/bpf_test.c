@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of deferred user stacks for BPF programs, black-box: what a program is
- * told by bpf_unwind_user_request(), and what programs at the tracepoint
- * unwind_deferred_complete get for it.
+ * Tests of deferred user stacks for BPF programs, black-box: the answers of
+ * bpf_unwind_user_request(), and the completions at the tracepoint
+ * unwind_deferred_complete.
  */
 #include "engine_test.h"
 #include "unwind_harness.h"
@@ -78,7 +78,7 @@ static const char *need_bpf(void)
 	return need_tracepoint("unwind", "unwind_deferred_complete");
 }
 
-/* Take programs by name, separated by blanks; returns what does not fit. */
+/* Take programs by name, separated by blanks; returns those that do not fit. */
 static struct bpf_program *next_program(struct bpf *b, const char **names)
 {
 	struct bpf_program *prog;
@@ -133,7 +133,7 @@ static int bpf_load(struct bpf *b, pid_t tgid, const char *names)
 	return bpf_load_for(b, tgid, names, NULL);
 }
 
-/* Attach by what the programs say of themselves. Returns 0 or -errno. */
+/* Attach by the section names of the programs. Returns 0 or -errno. */
 static int bpf_attach(struct bpf *b, const char *names)
 {
 	struct bpf_program *prog;
@@ -163,7 +163,7 @@ static int bpf_keep(struct bpf *b, struct bpf_link *link)
 	return 0;
 }
 
-/* Detach what was attached last. */
+/* Detach the programs that were attached last. */
 static void bpf_detach(struct bpf *b)
 {
 	int i;
@@ -193,7 +193,7 @@ static void bpf_end(struct bpf *b)
 	memset(b, 0, sizeof(*b));
 }
 
-/* Take what has come. Returns what is wrong, or an empty string. */
+/* Read the records that have come. Returns an error, or an empty string. */
 static const char *bpf_read(struct bpf *b)
 {
 	if (ring_buffer__consume(b->ring) < 0)
@@ -424,7 +424,7 @@ FIXTURE_TEARDOWN(bpf)
 	bpf_end(&self->c);
 }
 
-/* Where the engine is there, so are the functions. */
+/* A kernel with the engine has the functions. */
 TEST_F(bpf, programs_can_ask_where_perf_defers)
 {
 	EXPECT_EQ(NULL, need_perf_deferred());
@@ -454,7 +454,7 @@ TEST_F(bpf, requests_of_one_entry_share_a_cookie_and_a_completion)
 	}
 }
 
-/* Two objects, as of two users: what one asks for both are told. */
+/* Two objects, as of two users: both get the completion of a request of one. */
 TEST_F(bpf, every_listener_gets_every_completion)
 {
 	uint64_t cookie;
@@ -563,7 +563,7 @@ TEST_F(bpf, perf_event_program_has_the_interrupted_stack)
 	EXPECT_LE(count_type(&self->b, 'C') - 2, spins);
 }
 
-/* That the program itself takes none does not tell what the replacement does. */
+/* Although the program takes no stack, its replacement may. */
 TEST_F(bpf, extension_of_a_perf_event_program_has_the_stack_of_a_deferred_event)
 {
 	struct timespec ts = { .tv_nsec = 100000000 };
@@ -594,7 +594,7 @@ TEST_F(bpf, extension_of_a_perf_event_program_has_the_stack_of_a_deferred_event)
 		EXPECT_EQ((unsigned long)PERF_CONTEXT_USER, rec->ips[0]);
 		exact += chain_syscall_ok(rec->ips + 1, rec->nr - 1);
 	}
-	/* It may have been preempted besides. */
+	/* It may have been preempted, too. */
 	EXPECT_LE(1, exact);
 }
 
@@ -713,7 +713,7 @@ TEST_F(bpf, executed_request_gets_the_cached_trace)
 	EXPECT_TRUE(is_chain(answer_to(&self->b, 'C', before->cookie)));
 }
 
-/* A completion that asks: it is that one that runs. */
+/* A request within a completion is answered as pending. */
 TEST_F(bpf, request_within_the_completion_is_pending)
 {
 	int i;
@@ -742,7 +742,7 @@ TEST_F(bpf, without_a_listener_requests_are_refused)
 
 	if (must_skip(_metadata, need_perf_deferred()))
 		return;
-	/* The engine is armed all the same: it is not that. */
+	/* The engine is armed: that is not the reason. */
 	perf_attr_init(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY,
 		       UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
 	fd = perf_open(&attr, 0, -1, -1, 0);
@@ -945,8 +945,8 @@ TEST_F(bpf, small_buffer_gets_whole_innermost_addresses)
 /* What it takes of the engine						      */
 
 /*
- * All programs and links together are one of 62 tracers, from boot on: with every
- * other place taken they find theirs.
+ * All programs and links together are one of 62 tracers, from boot on: they work
+ * with every other place taken.
  */
 TEST_F(bpf, programs_have_a_place_of_their_own)
 {
@@ -982,7 +982,7 @@ TEST_F(bpf, programs_have_a_place_of_their_own)
 	session_end(&s);
 }
 
-/* Programs that ask arm nothing; those that listen do, until they go. */
+/* Programs that ask arm nothing; those that listen do, until they are detached. */
 TEST_F(bpf, engine_is_armed_as_long_as_somebody_listens)
 {
 	struct session s;
@@ -1001,7 +1001,7 @@ TEST_F(bpf, engine_is_armed_as_long_as_somebody_listens)
 	EXPECT_EQ(1, log_rets(&s.log, 0, UT_QUEUED));
 	EXPECT_EQ(1, log_count(&s.log, 'C', 0));
 
-	/* One more user that goes: nobody is left. */
+	/* After this disarm nobody is left. */
 	ASSERT_EQ(0, mod_cmd(s.fd, "arm"));
 	bpf_detach(&self->b);
 	EXPECT_STREQ("", switch_off(&s));
@@ -1019,7 +1019,7 @@ static int listener_comes_and_goes(void *arg)
 
 /*
  * A callback may sleep as long as it likes. All tracepoints are locked while a
- * listener comes or goes: neither may wait for callbacks.
+ * listener is attached or detached: neither may wait for callbacks.
  */
 TEST_F(bpf, listener_comes_and_goes_while_a_callback_waits)
 {
@@ -1036,7 +1036,7 @@ TEST_F(bpf, listener_comes_and_goes_while_a_callback_waits)
 	EXPECT_EQ(0, side_end(&side));
 }
 
-/* Whoever wants to see all that happens wants no user stacks. */
+/* Enabling all events must not request user stacks. */
 TEST_F_TIMEOUT(bpf, enabling_all_events_arms_nothing, LONG)
 {
 	struct session s;
@@ -1062,7 +1062,7 @@ TEST_F_TIMEOUT(bpf, enabling_all_events_arms_nothing, LONG)
 	session_end(&s);
 }
 
-/* It is the program that arms, whichever way it listens. */
+/* Each kind of listening program arms the engine. */
 TEST_F(bpf, program_at_the_trace_event_is_a_listener)
 {
 	struct ub_rec *rec;
@@ -1142,7 +1142,7 @@ TEST_F(pending, detached_there_is_no_completion_then_it_works_again)
 	EXPECT_EQ(1, count_cookie(&self->b, 'C', cookie_at(&self->b, UB_ENTER, 1)));
 }
 
-/* What counts is whether somebody listens when the thread returns. */
+/* A completion needs a listener only when the thread returns. */
 TEST_F(pending, detached_and_attached_there_is_the_completion)
 {
 	bpf_detach(&self->b);
@@ -1165,7 +1165,7 @@ TEST_F(pending, another_listener_keeps_what_was_asked)
 	EXPECT_TRUE(is_chain(answer_to(&self->c, 'C', self->b.recs[0].cookie)));
 }
 
-/* The program that asked is gone; whoever listens has its completion. */
+/* The program that asked is gone; the listener gets its completion. */
 TEST_F(pending, all_gone_the_thread_returns)
 {
 	bpf_end(&self->b);
@@ -1175,7 +1175,7 @@ TEST_F(pending, all_gone_the_thread_returns)
 /* ------------------------------------------------------------------------ */
 /* Beside perf and ftrace						      */
 
-/* One whose events have deferred user stacks. */
+/* An instance whose events have deferred user stacks. */
 static int trace_start(pid_t tid, const char *event)
 {
 	return trace_create() ?:
@@ -1425,7 +1425,7 @@ TEST_F(three, and_as_many_others_as_there_are_places)
 	session_end(&s);
 }
 
-/* One walk for all three, and none that nobody asked for. */
+/* One walk for all three, and no other walk. */
 TEST_F(three, are_served_by_one_walk)
 {
 	int i;
@@ -1442,7 +1442,7 @@ TEST_F(three, are_served_by_one_walk)
 
 static const struct {
 	const char *name;
-	/* What it says, so that it is for the reason that is meant */
+	/* A part of its message, so that it refuses for the intended reason */
 	const char *why;
 } refused[] = {
 	{ "cookie_null", "Possibly NULL pointer" },
@@ -1530,7 +1530,7 @@ TEST_F_TIMEOUT(bpf, listeners_and_programs_that_come_and_go_disturb_nobody, LONG
 	count->count_only = 1;
 	self->b.skel->data->want_nr = SYS_getsid;
 	for (i = 0; i < 3; i++) {
-		/* One beside us, the others where they race with us. */
+		/* One on another CPU, the others where they race with us. */
 		loads[i].cpu = nth_cpu(nth_cpu(1) < 0 ? 0 : !!i);
 		loads[i].end = &end;
 		ASSERT_EQ(0, pthread_create(&loads[i].thread, NULL, load_main, &loads[i]));
@@ -1540,7 +1540,7 @@ TEST_F_TIMEOUT(bpf, listeners_and_programs_that_come_and_go_disturb_nobody, LONG
 							      "complete leave enter"));
 		usleep(20000);
 		if (round % 3 == 2) {
-			/* A whole object goes, with all that is pending. */
+			/* A whole object is closed, with pending requests. */
 			ASSERT_EQ(0, bpf_start(&self->c, getpid(), "complete enter"));
 			self->c.skel->bss->count_only = 1;
 			self->c.skel->data->want_nr = SYS_getsid;
@@ -1552,7 +1552,10 @@ TEST_F_TIMEOUT(bpf, listeners_and_programs_that_come_and_go_disturb_nobody, LONG
 		bpf_detach(&self->b);
 	}
 
-	/* What was pending when the listener went is all that may be missing. */
+	/*
+	 * Only requests pending when the listener was detached may lack a
+	 * completion.
+	 */
 	EXPECT_LE(1, count->completed);
 	EXPECT_LE(count->completed, count->queued);
 	EXPECT_LE(count->queued - count->completed, 3 * ROUNDS);
@@ -1560,7 +1563,7 @@ TEST_F_TIMEOUT(bpf, listeners_and_programs_that_come_and_go_disturb_nobody, LONG
 	for (i = 0; i < 3; i++)
 		pthread_join(loads[i].thread, NULL);
 
-	/* And afterwards all is as it was. */
+	/* Afterwards requests work as before. */
 	bpf_end(&self->b);
 	ASSERT_EQ(0, bpf_start(&self->b, getpid(), "complete enter"));
 	self->b.skel->data->want_nr = SYS_getsid;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the programs of bpf_test.bpf.c tell bpf_test.c */
+/* Records from the programs of bpf_test.bpf.c to bpf_test.c */
 #ifndef _SELFTESTS_BPF_TEST_H
 #define _SELFTESTS_BPF_TEST_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What ends a user context or changes the user stack between a request and the
- * return to user space: execve, exit, signals, sigreturn, ptrace, uprobes,
- * fork, and task_work in the middle of a system call. In each case every
- * cookie has exactly one callback, with the frames at the time of the request.
+ * Events that end a user context or change the user stack between a request and the
+ * return to user space: execve, exit, signals, sigreturn, ptrace, uprobes, fork, and
+ * task_work in the middle of a system call. In each case every cookie has exactly
+ * one callback, with the frames at the time of the request.
  */
 #include "deferred_lifecycle.h"
 #include "engine_test.h"
@@ -266,15 +266,15 @@ static void execer_process(struct execer *execer)
 		pause();
 }
 
-/* By a thread that ends, and thereby lets it go. */
+/* Called by a thread that ends, and thereby lets execve() go on. */
 static int seize(void *arg)
 {
 	return ptrace(PTRACE_SEIZE, *(int *)arg, 0, 0) ? -errno : 0;
 }
 
 /*
- * While what was requested before execve() is being answered, as long as that takes,
- * other threads can be made, and a debugger can come.
+ * While requests from before execve() are being answered, however long that takes,
+ * other threads can be created, and a debugger can attach.
  */
 TEST_F(life, execve_answers_before_it_locks_others_out)
 {
@@ -329,7 +329,7 @@ static pid_t absent_start(int go, long nr, long a0, long a1, long a2)
 	_exit(77);
 }
 
-/* It is asked for its stack when it has locked others out, and if so before, too. */
+/* It is asked for its stack when it has locked others out, and maybe before, too. */
 static void absent_execve(struct __test_metadata *_metadata, struct session *s,
 			  bool before)
 {
@@ -351,7 +351,7 @@ static void absent_execve(struct __test_metadata *_metadata, struct session *s,
 	ASSERT_EQ(0, mod_log(s->fd, &s->log));
 }
 
-/* What is asked for later is answered without page faults. */
+/* Later requests are answered without page faults. */
 TEST_F(life, execve_that_has_locked_others_out_faults_no_stack_pages_in)
 {
 	struct log *log = &self->s.log;
@@ -370,7 +370,7 @@ TEST_F(life, execve_that_has_locked_others_out_faults_no_stack_pages_in)
 	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
 }
 
-/* It has the whole stack if that was asked for before: it is one user context. */
+/* It has the whole stack after an earlier request: it is one user context. */
 TEST_F(life, execve_that_has_locked_others_out_shares_the_trace_from_before)
 {
 	struct log_entry *before, *again, *other, *c;
@@ -556,8 +556,8 @@ TEST_F(life, exit_does_not_fault_stack_pages_in)
 }
 
 /*
- * SIGKILL is consumed on the way to do_exit(), and no other one is taken from
- * then on: who waits for a page there waits for ever. In between a task can be
+ * SIGKILL is consumed on the way to do_exit(), and no other one is taken from then
+ * on: a task that waits for a page there waits for ever. In between a task can be
  * asked, and answers at its last ptrace stop.
  */
 FIXTURE(dying)
@@ -617,7 +617,7 @@ static void *dying_thread(void *arg)
 	return NULL;
 }
 
-/* The leader. Returns if something cannot be had. */
+/* The leader. Returns if a prerequisite is missing. */
 static void dying_process(long nr)
 {
 	const char *target = test_file("exec_target");
@@ -836,7 +836,7 @@ TEST_F(life, signal_delivery_answers_before_the_restart_moves_the_ip)
 	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
 }
 
-/* What was asked for in the system call is answered with its frames, too. */
+/* Requests in the system call are answered with its frames, too. */
 TEST_F(life, signal_delivery_answers_what_the_system_call_asked_for)
 {
 	struct sigaction action = {
@@ -876,7 +876,7 @@ TEST_F(life, signal_delivery_answers_what_the_system_call_asked_for)
 
 /*
  * A request that comes in the callbacks of the first is answered before the
- * registers change as well. What asks after that is in another context.
+ * registers change as well. Later requests are in another context.
  */
 TEST_F(life, request_in_the_callbacks_at_signal_delivery_is_answered_there)
 {
@@ -963,7 +963,7 @@ static int raise_with_probe(struct session *s, const char *point, int skip,
 
 /*
  * A request at the entry of sigreturn gets the handler's frames: the IP in the
- * trampoline, and from the signal frame on what was interrupted. It must be
+ * trampoline, and from the signal frame on those of the interrupted code. It must be
  * answered before the registers are restored.
  */
 TEST_F(life, sigreturn_answers_before_the_registers_change)
@@ -985,9 +985,9 @@ TEST_F(life, sigreturn_answers_before_the_registers_change)
 }
 
 /*
- * In the middle of sigreturn the registers are nobody's: refused, and nothing may
- * be walked in place. Neither the requests on top of it nor those after it change
- * anything about that.
+ * In the middle of sigreturn the registers belong to no code: requests are refused,
+ * and nothing may be walked in place. This is independent of requests before and
+ * after it.
  */
 TEST_F(life, request_in_the_middle_of_sigreturn_is_refused)
 {
@@ -1027,7 +1027,7 @@ TEST_F(life, request_in_the_middle_of_a_failing_sigreturn_is_refused)
 
 	ASSERT_EQ(0, sigaction(SIGSEGV, &action, NULL));
 	handler_spoils = true;
-	/* The signal that comes of it is in a context of its own again. */
+	/* The resulting signal is in a context of its own again. */
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:force_sig %d 1 task 0 1",
 			     my_tid()));
 	ASSERT_EQ(0, raise_with_probe(&self->s, "kprobe:fpu__restore_sig", 0, "3"));
@@ -1094,7 +1094,7 @@ FIXTURE_TEARDOWN(sigreturn)
 	session_end(&self->s);
 }
 
-/* Run the program; what it prints ends up in @tid, @top and @resumed. */
+/* Run the program; @tid, @top and @resumed get its output. */
 static int run_sigreturn(struct session *s, const char *program,
 			 const char *kind, const char *how, const char *point,
 			 int *tid, unsigned long *top, unsigned long *resumed)
@@ -1144,7 +1144,7 @@ TEST_F(sigreturn, answers_before_the_registers_change)
 	EXPECT_EQ(resumed, c->ips[1]);
 }
 
-/* What was answered on top of it makes no difference to its middle. */
+/* An earlier answer makes no difference in its middle. */
 TEST_F(sigreturn, answered_is_refused_in_its_middle)
 {
 	struct log *log = &self->s.log;
@@ -1209,9 +1209,9 @@ asm(".pushsection .text\n"
 	".popsection\n");
 
 /*
- * The tracer changes the registers in a stop. What was asked for before the
- * stop has been answered with the old ones; a request from inside the stop is
- * answered with those in force at resume, under another cookie.
+ * The tracer changes the registers in a stop. Requests from before the stop have
+ * been answered with the old ones; a request from inside the stop is answered with
+ * those in force at resume, under another cookie.
  */
 TEST_F(life, ptrace_stop_separates_the_old_registers_from_the_new)
 {
@@ -1281,8 +1281,8 @@ TEST_F(life, ptrace_stop_separates_the_old_registers_from_the_new)
 /* ------------------------------------------- task_work in the middle of a call */
 
 /*
- * io_uring_enter() runs task_work while it waits. What is asked for after that
- * in the same entry has a record already: no second one, no lost one.
+ * io_uring_enter() runs task_work while it waits. Later requests in the same entry
+ * have a record already: no second one, no lost one.
  */
 TEST_F(life, task_work_in_io_uring_enter_sends_later_requests_to_the_cache)
 {

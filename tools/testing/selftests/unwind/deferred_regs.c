@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Places where the kernel itself changes the user registers: rseq, restarted
- * system calls, emulated instructions, signal frames, uprobes. What is requested
- * before the change is answered with the old registers, what is requested in the
- * middle is refused. And walks at the stops of a traced task, which must not
- * wait for anything that the tracer may have to supply.
+ * system calls, emulated instructions, signal frames, uprobes. Requests before the
+ * change are answered with the old registers, requests in the middle are refused.
+ * And walks at the stops of a traced task, which must not wait for anything that
+ * the tracer may have to supply.
  */
 #include "deferred_regs.h"
 #include "engine_test.h"
@@ -214,8 +214,8 @@ TEST_F(regs, rseq_abort_answers_before_the_ip_moves)
 
 /*
  * A task is preempted, and later asked for its stack in a restartable sequence,
- * which that does not abort. In this one it is asked by a system call, which only
- * kernels with CONFIG_DEBUG_RSEQ mind.
+ * which the request does not abort. Here a system call asks within the sequence,
+ * to which only kernels with CONFIG_DEBUG_RSEQ object.
  */
 TEST_F(regs, request_aborts_no_restartable_sequence)
 {
@@ -282,8 +282,8 @@ TEST_F(regs, request_while_a_signal_frame_is_set_up_is_refused)
 }
 
 /*
- * An event at the end of what answers the requests starts a context each time.
- * That is done twice; from then on it is refused.
+ * An event at the end of the function that answers requests starts a context each
+ * time. That happens twice; from then on its requests are refused.
  */
 TEST_F(regs, event_at_the_end_of_each_answer_makes_no_livelock)
 {
@@ -316,7 +316,7 @@ TEST_F(regs, event_at_the_end_of_each_answer_makes_no_livelock)
 
 /*
  * A signal without a handler: the system call is restarted, and for that the IP
- * goes back over the instruction. What was requested before has it after that.
+ * goes back over the instruction. Earlier requests have it after the instruction.
  */
 TEST_F(regs, restart_without_a_handler_answers_before_the_ip_moves)
 {
@@ -370,7 +370,7 @@ static const char *need_cpu_flag(const char *flag)
 	return found ? NULL : why;
 }
 
-/* The kernel does what @func wants to at @ip, and moves on. */
+/* The kernel emulates the instruction of @func at @ip, and moves on. */
 static void check_emulated(struct __test_metadata *_metadata,
 			   struct _test_data_regs *self, const char *point,
 			   void (*func)(long arg), const char *ip)
@@ -504,7 +504,7 @@ static int child_hits_probe(void *arg)
 	return 77;
 }
 
-/* What was asked for at its hit is in the log. */
+/* The answer to the request at its hit is in the log. */
 static void hit_ends(struct __test_metadata *_metadata, struct session *s,
 		     struct shared_child *child)
 {
@@ -530,8 +530,9 @@ static void *closer_main(void *arg)
 }
 
 /*
- * A hit is answered before the instruction is executed. While that waits for a
- * page, other uprobes can be removed, which waits for all hits that are handled.
+ * A hit is answered before the instruction is executed. While the answer waits for
+ * a page, other uprobes can be removed; a removal waits for all hits that are
+ * being handled.
  */
 TEST_F_TIMEOUT(regs, uprobe_hit_that_waits_for_a_page_stalls_no_other, 120)
 {
@@ -549,7 +550,7 @@ TEST_F_TIMEOUT(regs, uprobe_hit_that_waits_for_a_page_stalls_no_other, 120)
 	self->event = open_uprobe(bare_fn, false, -1);
 	ASSERT_GE(self->event, 0);
 	ASSERT_EQ(0, shared_child_start(&child, child_hits_probe));
-	/* After that, or the child would have it open as well. */
+	/* After the fork: otherwise the child would have it open as well. */
 	closer.fd = open_uprobe(other_fn, false, 0);
 	ASSERT_GE(closer.fd, 0);
 	ASSERT_EQ(0, mod_cmd(self->s.fd,
@@ -571,7 +572,7 @@ TEST_F_TIMEOUT(regs, uprobe_hit_that_waits_for_a_page_stalls_no_other, 120)
 	EXPECT_EQ((unsigned long)bare_fn, c->ips[0]);
 }
 
-/* The probe goes while its hit waits: the instruction is executed all the same. */
+/* The probe is removed while its hit waits: the instruction is executed all the same. */
 TEST_F_TIMEOUT(regs, uprobe_that_goes_while_its_hit_waits_for_a_page, 120)
 {
 	struct shared_child child = { };
@@ -603,7 +604,7 @@ TEST_F_TIMEOUT(regs, uprobe_that_goes_while_its_hit_waits_for_a_page, 120)
 	EXPECT_EQ(1, log_count(log, 'C', 0));
 }
 
-/* What is requested after that answer is answered, too, but waits for no page. */
+/* Requests after that answer are answered, too, but without waiting for a page. */
 TEST_F(regs, request_after_a_uprobe_hits_answer_waits_for_no_page)
 {
 	struct shared_child child = { .stack = absent_stack(other_fn) };
@@ -637,7 +638,7 @@ FIXTURE(traced)
 
 FIXTURE_VARIANT(traced)
 {
-	/* What the tracee does, and where it is asked for its stack. */
+	/* The action of the tracee, and the place where it is asked for its stack */
 	long nr;
 	const char *point;
 	/* How it is resumed, and what stops it. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Requests for deferred user stacks: from every context, by one work and by
- * many, and what each of them is answered.
+ * Requests for deferred user stacks: from every context, by one work and by many,
+ * and their answers.
  */
 #include <ftw.h>
 #include <sys/sysinfo.h>
@@ -290,9 +290,8 @@ static void ignore_signal(int sig)
 }
 
 /*
- * A signal makes the pending request run in get_signal(). What asks after
- * that, in the same entry, is sent to the cache, or gets a callback with what
- * is in the cache.
+ * A signal makes the pending request run in get_signal(). Later requests in the same
+ * entry are sent to the cache, or get a callback with the cached trace.
  */
 TEST_F(engine, requests_after_the_callback_get_the_cached_trace)
 {
@@ -410,9 +409,9 @@ TEST_F(engine, cookie_has_the_cpu_of_the_request)
 }
 
 /*
- * 62 works at a time: what this kernel's own tracers leave (perf and BPF hold one
- * each, and so does the top level instance of ftrace once it has had the option
- * on), all of them served by one unwind, and one more refused.
+ * 62 works at a time: the places that this kernel's own tracers leave (perf and BPF
+ * hold one each, and so does the top level instance of ftrace once it has had the
+ * option on), all of them served by one unwind, and one more refused.
  */
 TEST_F(engine, works_beyond_the_limit_are_refused_and_all_below_are_served)
 {
@@ -431,7 +430,7 @@ TEST_F(engine, works_beyond_the_limit_are_refused_and_all_below_are_served)
 	ASSERT_LE(works, 61);
 	ASSERT_GE(works, 59);
 
-	/* A place that becomes free can be had again, and only that one. */
+	/* Only a place that becomes free can be used again. */
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "cancel 7"));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "init 7"));
 	ASSERT_EQ(-EBUSY, mod_cmd(self->s.fd, "init %d", works));
@@ -517,8 +516,8 @@ TEST_F(engine, a_work_in_a_cancelled_ones_place_inherits_nothing)
 }
 
 /*
- * Here the callbacks of 0 and 1 are done already: 3 has the place of 1, and neither
- * what 1 has asked nor what 1 was answered.
+ * Here the callbacks of 0 and 1 are done already: 3 has the place of 1, but inherits
+ * neither the request nor the answer of 1.
  */
 TEST_F(engine, a_work_in_a_served_ones_place_is_served_in_the_same_context)
 {
@@ -575,7 +574,7 @@ static int init_work_3(void *arg)
 	return mod_cmd(*(int *)arg, "init 3");
 }
 
-/* Registering does not wait for what others wait for. */
+/* Registering does not wait for a cancellation. */
 TEST_F(engine, work_is_registered_while_another_one_is_being_cancelled)
 {
 	struct held held;
@@ -617,8 +616,8 @@ static const char *wait_in_kernel(int tid, const char *name)
 
 /*
  * A callback that runs while its work is cancelled notes at its end that the work
- * has been served. That must be forgotten as well, or whoever gets the place
- * would never be called in this context.
+ * has been served. That must be forgotten as well: otherwise the next work in that
+ * place would never be called in this context.
  */
 TEST_F(engine, a_work_in_the_place_of_one_that_was_cancelled_in_its_callback_is_called)
 {
@@ -681,8 +680,8 @@ TEST_F(engine, a_work_in_the_place_of_one_that_was_cancelled_in_its_callback_is_
 }
 
 /*
- * While a callback runs, the trace is not yet for everybody to have: the work
- * itself is told to wait, by an NMI that hits its callback.
+ * While a callback runs, the trace is not yet available to everybody: an NMI that
+ * hits the callback is told that its work is pending.
  */
 TEST_F(engine, request_from_within_the_callback_is_still_pending)
 {
@@ -851,7 +850,7 @@ TEST_F(engine, failed_allocation_gives_an_empty_trace_once)
 	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
 }
 
-/* Not only no second callback: what else asks in this entry is refused. */
+/* There is no second callback, and other requests in this entry are refused. */
 TEST_F(engine, request_after_a_failed_allocation_is_refused)
 {
 	struct log *log = &self->s.log;
@@ -867,7 +866,7 @@ TEST_F(engine, request_after_a_failed_allocation_is_refused)
 	wait_flag(&pauser.tid);
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:__x64_sys_pause %d 1 task 0 1",
 			     pauser.tid));
-	/* The signal makes it unwind; then comes this. */
+	/* The signal makes it unwind; this request follows. */
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 tp:signal_deliver %d 3 task 0 1",
 			     pauser.tid));
 	set_flag(&pauser.go, 1);
@@ -918,7 +917,7 @@ static int full_read_file(const char *path, const struct stat *st, int type)
 	fd = type == FTW_F && S_ISREG(st->st_mode) ? open(path, O_RDONLY) : -1;
 	if (fd < 0)
 		return 0;
-	/* What is in memory already is charged to others. */
+	/* Pages in memory already are charged to others. */
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 	while ((len = read(fd, buf, sizeof(buf))) > 0)
 		full_read += len;
@@ -949,7 +948,7 @@ static int full_process(int fd)
 	pthread_barrier_wait(&full_barrier);
 	if (ftw("/usr/lib", full_read_file, 16) != 1)
 		return KSFT_SKIP;
-	/* To the page. CPUs have some in stock, which the first limit takes away. */
+	/* The limit is exact to the page: the first one drains the CPUs' stocks. */
 	for (i = 1; i >= 0; i--)
 		up_write_number(FULL_DIR "/memory.max", i * -4096 +
 				up_read_number(FULL_DIR "/memory.current"));
@@ -1069,7 +1068,7 @@ static int stalled_main(void *arg)
 
 /*
  * The disk withholds a page of the stack: the unwind waits for it, but a kill ends
- * that, and the callback runs.
+ * the wait, and the callback runs.
  */
 TEST_F(engine, unwind_that_waits_for_a_page_can_be_killed)
 {

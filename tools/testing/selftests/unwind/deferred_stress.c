@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Everything at once: works that come and go while they are requested on all
- * CPUs, tasks that come and go while they are asked, arming and disarming. Run
- * on a kernel with lockdep and KASAN, too.
+ * Everything at once: works that are registered and cancelled while they are
+ * requested on all CPUs, tasks that start and end while they are asked, arming
+ * and disarming. Run on a kernel with lockdep and KASAN, too.
  */
 #include "engine_test.h"
 #include "unwind_harness.h"
@@ -40,7 +40,7 @@ static void *requester_main(void *arg)
 	static const char * const contexts[] = { "task", "irq", "nmi" };
 	struct racer *racer = arg;
 
-	/* At least once, and no more than what fits the log: 16 lines each */
+	/* At least once, and no more than fits the log: 16 lines each */
 	do {
 		if (chain_cmd(racer->fd, "req ff %s",
 			      contexts[racer->rounds % 3]))
@@ -91,7 +91,7 @@ static void check_part(struct __test_metadata *_metadata, struct log *log)
 
 /*
  * Two threads request eight works; two others cancel and register four of them.
- * The works that stay get all their records; the others never one too many.
+ * The permanent works get all their records; the others never one too many.
  */
 TEST_F_TIMEOUT(stress, cancel_and_register_while_requested_everywhere, 120)
 {
@@ -142,7 +142,7 @@ static void *arm_main(void *arg)
 	return NULL;
 }
 
-/* Arming and disarming in between changes nothing for who is armed. */
+/* Arming and disarming in between changes nothing for an armed tracer. */
 TEST_F(stress, arm_and_disarm_while_requested)
 {
 	struct racer racers[3];
@@ -213,8 +213,8 @@ static void *ask_main(void *arg)
 #define TASKS	50
 
 /*
- * Processes and threads that are asked once and exit, some of them killed: the
- * caches go with them.
+ * Processes and threads that are asked once and exit, some of them killed: their
+ * caches are freed with them.
  */
 TEST_F_TIMEOUT(stress, fork_and_exit_storm_leaks_no_cache, 600)
 {

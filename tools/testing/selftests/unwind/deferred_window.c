@@ -3,8 +3,8 @@
  * The last steps to user mode: events that fire there, and NMIs at every point
  * of them. A request there is refused or answered, with the frames of this
  * entry; it is never carried to the next one, and never makes the task go
- * round. Also: the static key that switches all of this on, and what tasks
- * still have from the time before.
+ * round. Also: the static key that switches all of this on, and the state that tasks
+ * still have from before.
  */
 #include <time.h>
 
@@ -376,8 +376,8 @@ static int stall_rcu(void *arg)
 }
 
 /*
- * Who arms the engine after it has gone off does not wait for a grace period: it is
- * done with locks held that others need, those of tracepoints.
+ * Arming the engine after it has gone off does not wait for a grace period: it is done
+ * with locks held that others need, those of tracepoints.
  */
 TEST_F(key, arming_does_not_wait_for_a_grace_period)
 {
@@ -391,7 +391,7 @@ TEST_F(key, arming_does_not_wait_for_a_grace_period)
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
 	for (tries = 1; ; tries++) {
 		ASSERT_STREQ("", switch_off(&self->s));
-		/* If this is not over, it waits for the reader, and so does all else. */
+		/* If this is not over, it waits for the reader, and so do others. */
 		usleep(tries * 1000000);
 		ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
 		ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
@@ -460,7 +460,7 @@ TEST_F(key, perf_event_is_armed_as_long_as_it_is_open)
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
 	EXPECT_EQ(1, log_count(log, 'C', 0));
-	/* One more user that goes: nobody is left. */
+	/* After this disarm nobody is left. */
 	session_forget(&self->s);
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
 	EXPECT_STREQ("", switch_off(&self->s));
@@ -594,7 +594,7 @@ static void leave_context(struct __test_metadata *_metadata,
 	waiter_wake(waiter);
 }
 
-/* What @waiter, which waits, gets when the engine is on again and it asks */
+/* The answer that @waiter, which waits, gets when the engine is on again */
 static void ask_again(struct __test_metadata *_metadata, struct session *s,
 		      struct waiter *waiter)
 {
@@ -639,8 +639,8 @@ TEST_F(key, context_left_from_before_is_not_taken_for_a_live_one)
 }
 
 /*
- * A CPU is in user mode, that is closed, when the engine goes off; nobody opens it
- * after that. When the engine is on again it is open for whoever comes in.
+ * A CPU is in user mode, that is closed, when the engine goes off; nothing opens it
+ * after that. When the engine is on again it is open for the next entry.
  */
 TEST_F(key, cpu_that_was_in_user_mode_when_it_went_off_is_open_again)
 {

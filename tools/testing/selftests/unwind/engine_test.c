@@ -43,7 +43,7 @@ static void *actor_main(void *arg)
 		pin_to_cpu(actor->cpu);
 	set_flag(&actor->tid, my_tid());
 	for (;;) {
-		/* No system call that a probe might take for ours. */
+		/* Poll by a system call that no probe takes for ours. */
 		while (!get_flag(&actor->go) && !get_flag(&actor->end))
 			sched_yield();
 		if (!get_flag(&actor->go))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What the tests execute; linked statically, so that it starts at its entry. */
+/* Executed by the tests; linked statically, so that it starts at its entry. */
 int main(void)
 {
 	return 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The trace option userstacktrace_delay. Events are fired from a stack that is
- * known to the byte, and what an instance holds afterwards is read in binary,
- * by the offsets that the format files give: each event with its cookie, each
- * cookie with its stack, and no more than that.
+ * known to the byte, and the buffer of an instance is read in binary afterwards, by the
+ * offsets in the format files: each event with its cookie, each cookie with its stack,
+ * and no more than that.
  */
 #include <sys/sysinfo.h>
 
@@ -12,13 +12,13 @@
 #include "unwind_harness.h"
 
 #define ENTRIES		100
-/* Seconds, for what takes long on a kernel with checkers */
+/* Seconds, for actions that take long on a kernel with checkers */
 #define LONG		300
 #define NAME		"unwind_test"
 /* Places that the engine has for works */
 #define MAX_WORKS	62
 
-/* Of a trace entry's flags */
+/* Bits of a trace entry's flags */
 #define FLAG_HARDIRQ	0x08
 #define FLAG_NMI	0x40
 
@@ -102,9 +102,9 @@ struct rec {
 	int		type;
 	int		pid;
 	uint8_t		flags;
-	/* Of cookies and stacks */
+	/* For cookies and stacks */
 	uint64_t	cookie;
-	/* Of stacks; ips also of those taken in place */
+	/* For stacks; ips also for those taken in place */
 	uint64_t	timestamp;
 	unsigned int	tgid;
 	unsigned int	nr;
@@ -350,7 +350,7 @@ static int rec_cmp(const void *a, const void *b)
 	return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* Take what is in the buffer of all CPUs; in order of time. */
+/* Read the buffers of all CPUs; in order of time. */
 static int inst_drain_file(struct inst *inst, const char *name)
 {
 	static unsigned char page[1 << 17];
@@ -366,7 +366,7 @@ static int inst_drain_file(struct inst *inst, const char *name)
 		if (fd < 0)
 			return -errno;
 		for (;;) {
-			/* What a read leaves of a page is not read again. */
+			/* The unread rest of a page is not read again. */
 			memset(page, 0, 16);
 			len = read(fd, page, sizeof(page));
 			if (len <= 0)
@@ -557,7 +557,7 @@ FIXTURE_TEARDOWN(ftrace)
 	inst_remove(&self->b);
 }
 
-/* The option, and whether it is there, goes with the kernel's other users. */
+/* The option exists exactly if the kernel has the engine's other users. */
 TEST(option_is_there_where_perf_defers)
 {
 	const char *why = need_perf_deferred();
@@ -663,7 +663,7 @@ FIXTURE(irq)
 	int flag;
 };
 
-/* In which context the event fires, and what makes it fire there. */
+/* The context in which the event fires, and the means to fire it there */
 FIXTURE_VARIANT(irq)
 {
 	const char *ctx;
@@ -706,7 +706,7 @@ FIXTURE_TEARDOWN(irq)
 	inst_remove(&self->a);
 }
 
-/* How many events fired in the context that is meant. */
+/* How many events fired in the intended context. */
 static size_t count_flagged(struct inst *inst, int type, int flag)
 {
 	size_t i, n = 0;
@@ -767,7 +767,7 @@ TEST_F(irq, in_user_space_gets_the_interrupted_stack)
 	EXPECT_TRUE(chain_spin_ok(rec->ips, rec->nr));
 }
 
-/* What the option is for: taken in place, an NMI has no user stack. */
+/* The purpose of the option: taken in place, an NMI has no user stack. */
 TEST_F(irq, without_the_option_an_nmi_has_no_stack)
 {
 	size_t events;
@@ -933,7 +933,7 @@ TEST_F(ftrace, without_a_place_the_option_is_refused)
 	EXPECT_EQ(3, self->b.nr);
 	EXPECT_STREQ("", check_pairs(&self->b));
 
-	/* With an instance its place goes, soon after. */
+	/* The place of a removed instance becomes free soon after. */
 	EXPECT_EQ(-EBUSY, mod_cmd(s.fd, "init 0"));
 	ASSERT_EQ(0, inst_remove(&self->b));
 	for (i = 0; i < 20000 && mod_cmd(s.fd, "init 0"); i++)
@@ -989,13 +989,13 @@ TEST_F(ftrace, engine_is_armed_as_long_as_the_option_is_on)
 	ASSERT_EQ(0, mod_log(s.fd, &s.log));
 	EXPECT_EQ(1, log_rets(&s.log, 0, UT_QUEUED));
 
-	/* One more user that goes: nobody is left. */
+	/* After this disarm nobody is left. */
 	ASSERT_EQ(0, mod_cmd(s.fd, "arm"));
 	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "0"));
 	EXPECT_STREQ("", switch_off(&s));
 	session_forget(&s);
 
-	/* An instance that goes while its option is on counts as well. */
+	/* Removing an instance with its option on disarms as well. */
 	ASSERT_EQ(0, mod_cmd(s.fd, "arm"));
 	ASSERT_EQ(0, inst_create(&self->b, 2));
 	ASSERT_EQ(0, inst_remove(&self->b));
@@ -1115,7 +1115,7 @@ TEST_F(pending, switched_off_there_is_no_stack_then_it_works_again)
 	EXPECT_TRUE(is_chain(nth_type(&self->a, fmt.stack_id, 0)));
 }
 
-/* What counts is whether the option is on when the thread returns. */
+/* The stack is recorded if the option is on when the thread returns. */
 TEST_F(pending, switched_off_and_on_there_is_the_stack)
 {
 	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "0"));
@@ -1333,7 +1333,7 @@ TEST_F(ftrace, event_after_the_stack_has_only_the_cookie)
 	EXPECT_STREQ("", check_pairs(&self->a));
 	stack = stack_of(&self->a, cookie);
 	EXPECT_TRUE(is_chain(stack));
-	/* That it was unwound in between is what this test is about. */
+	/* This test depends on the unwind in between. */
 	EXPECT_LT(stack, nth_type(&self->a, fmt.cookie_id, 1));
 }
 
@@ -1398,7 +1398,7 @@ TEST_F(ftrace, event_on_the_way_out_is_recorded_in_place)
 	}
 }
 
-/* All that fires while a task returns to user space: it does return. */
+/* All events that fire while a task returns to user space: it does return. */
 TEST_F_TIMEOUT(ftrace, events_of_the_way_out_make_no_endless_loop, LONG)
 {
 	static const char * const events[] = {
@@ -1636,7 +1636,7 @@ static int put_entry(struct session *s, int type, const void *data, size_t size)
 	return mod_cmd(s->fd, "entry " NAME "1 %d %s", type, hex);
 }
 
-/* As a reader that consumes it has it, without the pages that it waits for. */
+/* As a consuming reader gets it, without waiting for full pages */
 static char *inst_consume(struct inst *inst)
 {
 	static char text[1 << 16];
@@ -1653,7 +1653,7 @@ static char *inst_consume(struct inst *inst)
 	return text;
 }
 
-/* What is wrong with the text of a stack of @size bytes; or an empty string. */
+/* The error in the text of a stack of @size bytes; or an empty string. */
 static const char *check_text(const char *text, size_t size)
 {
 	size_t lines = 0;
@@ -1686,7 +1686,7 @@ TEST_F(ftrace, text_ends_where_an_entry_of_a_surviving_buffer_ends)
 		.caller = { 0x1111, 0x2222 },
 	};
 	static const uint64_t cookie = 0xdecaf;
-	/* What comes after an entry that is too short: cookies of large numbers */
+	/* After an entry that is too short: cookies of large numbers */
 	static const uint64_t others[2] = { 0x7777777777777777, 0x7777777777777777 };
 	struct session s;
 	size_t size;
@@ -1745,7 +1745,7 @@ static void *call_main(void *arg)
 	return NULL;
 }
 
-/* Instances come and go, in all states, while everybody asks. */
+/* Instances are made and removed, in all states, while everybody asks. */
 TEST_F_TIMEOUT(ftrace, instances_that_come_and_go_disturb_nobody, LONG)
 {
 	struct caller callers[3];

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Stacks that are walked in place by tables: from each context, of a process of which
- * nothing is known, where memory is missing, and of a task that is about to sleep. What
- * the frames are is for the other tests to say, which are built for this, too: see
- * in_place.c.
+ * Stacks that are walked in place by tables: from each context, in a process that is not known
+ * yet, with missing memory, and in a task that is about to sleep. The other tests check the
+ * frames, and are built for this, too: see in_place.c.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -113,7 +112,7 @@ TEST_F(in_place, first_walk_of_a_process_has_the_tables)
 		EXPECT_TRUE(has_plain(self, plain_sample(self, SYS_getppid, &s)));
 }
 
-/* A child has another mm, of which nothing is known. */
+/* A child has another mm, which is not known yet. */
 TEST_F(in_place, first_walk_of_a_child_has_the_tables)
 {
 	struct stack s = { };
@@ -156,7 +155,7 @@ TEST_F(in_place, tables_are_not_used_any_more_when_the_device_is_closed)
 	EXPECT_LE(0, self->fd);
 }
 
-/* The table is for what the file was, and no faultable walk has told so. */
+/* The table is for the old contents of the file, and no faultable walk has noticed. */
 TEST_F(in_place, changed_file_has_no_table)
 {
 	const struct timespec old[2] = { { 1000000000, 1 }, { 1000000000, 1 } };
@@ -218,7 +217,7 @@ static void *churns(void *path)
 	return NULL;
 }
 
-/* Two files take turns at one address: the frames are those of the one that is there. */
+/* Two files take turns at one address: the frames are those of the present one. */
 TEST_F(in_place, files_that_take_turns_while_another_thread_maps)
 {
 	struct code_file other, *files[] = { &self->file, &other };
@@ -258,7 +257,7 @@ TEST_F(in_place, files_that_take_turns_while_another_thread_maps)
 /* Contexts								      */
 
 /*
- * The event tells of the handler of the NMI, not of what the NMI has hit: that may have been
+ * The event shows the handler of the NMI, not the code that the NMI has hit: that may have been
  * the entry code, in which the user registers are those of an earlier entry.
  */
 TEST_F(in_place, event_in_the_handler_of_an_nmi_has_no_user_part)
@@ -296,7 +295,7 @@ TEST_F(in_place, interrupt_has_exact_frames)
 	session_end(&session);
 }
 
-/* The mmap lock is held for writing by the very task: nothing is waited for. */
+/* The task itself holds the mmap lock for writing: the walk waits for nothing. */
 TEST_F(in_place, kprobe_that_holds_the_mmap_lock_has_exact_frames)
 {
 	static const char symbol[] = "do_mmap";
@@ -309,7 +308,7 @@ TEST_F(in_place, kprobe_that_holds_the_mmap_lock_has_exact_frames)
 	attr.kprobe_func = (unsigned long)symbol;
 	ASSERT_EQ(0, up_open_pages(&self->ring, &attr, 0, -1, -1, 4));
 	ASSERT_TRUE(plain_stack(&s, self->file.mem));
-	/* Known from a walk before, which is not of a mapping that changes */
+	/* Known from an earlier walk, of a mapping that does not change */
 	EXPECT_TRUE(walks_plain(self->file.mem, 0));
 	for (i = 0; i < 3; i++) {
 		/* mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) */
@@ -430,7 +429,7 @@ TEST_F(in_place, look_that_gets_no_memory_is_not_repeated_on_the_same_way_out)
 	EXPECT_EQ(1, WEXITSTATUS(status));
 }
 
-/* An event that counts how often this task calls a function, -1 if it cannot be */
+/* An event that counts how often this task calls a function, or -1 */
 static int counter_of(const char *symbol)
 {
 	struct perf_event_attr attr;
@@ -492,7 +491,7 @@ TEST_F(in_place, looks_are_limited)
 	close(counter);
 }
 
-/* A task whose policy is a real-time one does not; the one that it has otherwise does. */
+/* A task with a real-time policy does not look; with its usual policy it does. */
 TEST_F(in_place, real_time_task_takes_no_look)
 {
 	static const struct {
@@ -797,7 +796,7 @@ TEST_F(in_place, rules_of_a_function_are_kept_once_it_was_come_to)
 	EXPECT_TRUE(row_has(self, &area, nr, nr, true));
 	EXPECT_TRUE(row_has(self, &area, nr, nr + 1, true));
 
-	/* What is taken back is gone, and a function of more rows has those that are asked for. */
+	/* A removed table leaves no rules; of a function with more rows, used ones are kept. */
 	remove_table(area.table);
 	EXPECT_TRUE(row_has(self, &area, nr, 5, false));
 	ASSERT_EQ(0, rows_add(&area, ++nr));
@@ -904,7 +903,7 @@ TEST_F(in_place, rules_that_are_kept_make_room)
 	munmap(mem, ROOM_SIZE);
 }
 
-/* What a program calls a restorer is looked at, and if it is none, it has its rule. */
+/* An alleged restorer is checked, and if it is none, its rule applies. */
 TEST_F(in_place, caller_that_is_no_restorer_has_its_rule)
 {
 	struct area area;
@@ -984,7 +983,7 @@ TEST_F(in_place, task_that_sleeps_has_its_stack_in_the_sample)
 	EXPECT_EQ(1, seen);
 }
 
-/* Where the walk in place is cut, what the task finds later is better. */
+/* Where the walk in place is cut, the later walk of the task is better. */
 TEST_F(in_place, task_that_sleeps_without_its_stack_at_hand_is_deferred)
 {
 	struct timespec ts = { .tv_nsec = 100000000 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the tests of the perf ABI share.
+ * Shared by the tests of the perf ABI.
  */
 #include "perf_abi.h"
 
@@ -155,7 +155,7 @@ bool enable_all(void)
 	return ok;
 }
 
-/* Stop all, and read what they hold. False if one is not there, or holds nonsense. */
+/* Stop all, and read their buffers. False if one is missing, or has nonsense in it. */
 bool drain_all(void)
 {
 	bool ok = true;

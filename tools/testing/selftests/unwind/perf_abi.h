@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the tests of the perf ABI share: the events of a test, and the records
- * that answer their samples. Frames are those of chain_syscall(), compared one by
- * one.
+ * Shared by the tests of the perf ABI: the events of a test, and the records that
+ * answer their samples. Frames are those of chain_syscall(), compared one by one.
  */
 #ifndef _SELFTESTS_UNWIND_PERF_ABI_H
 #define _SELFTESTS_UNWIND_PERF_ABI_H

@@ -144,7 +144,7 @@ static int bpf_stack_prog(int array, int stacks, bool keep)
 	return bpf_load(insns, ARRAY_SIZE(insns));
 }
 
-/* One that takes no stack. */
+/* A program that takes no stack. */
 static int bpf_plain_prog(bool keep)
 {
 	struct bpf_insn insns[] = {
@@ -155,7 +155,7 @@ static int bpf_plain_prog(bool keep)
 	return bpf_load(insns, ARRAY_SIZE(insns));
 }
 
-/* One that takes no more of the user part than two of its entries. */
+/* A program that takes at most two entries of the user part. */
 static int bpf_short_stack_prog(void)
 {
 	struct bpf_insn insns[] = {
@@ -171,7 +171,7 @@ static int bpf_short_stack_prog(void)
 	return bpf_load(insns, ARRAY_SIZE(insns));
 }
 
-/* One that is followed by the first of @progs. */
+/* A program that tail calls the first of @progs. */
 static int bpf_tail_prog(int progs)
 {
 	struct bpf_insn insns[] = {
@@ -239,7 +239,7 @@ static size_t check_bpf(struct __test_metadata *_metadata, uint64_t bits,
 	ASSERT_EQ(1, count_samples(ring));
 	EXPECT_EQ(0, up_count_bad(ring));
 	sample = sample_nr(ring, 0);
-	/* The kernel's part can be shorter than that which @depth was made of. */
+	/* The kernel's part can be shorter than the one from which @depth was computed. */
 	if (depth && (int)(1 + depth - sample->nr_kernel) < nr)
 		nr = 1 + depth - sample->nr_kernel;
 
@@ -265,7 +265,7 @@ static size_t check_bpf(struct __test_metadata *_metadata, uint64_t bits,
 		wrong += kernel[i] != 0;
 	EXPECT_EQ(0, wrong);
 
-	/* The sample itself is what it would be without the program */
+	/* The sample itself is the same as without the program */
 	if (bits) {
 		struct up_rec *rec = answer_to(sample, ring);
 
@@ -449,7 +449,7 @@ FIXTURE_SETUP(touch)
 	if (must_skip(_metadata, need_tracepoint("exceptions", "page_fault_kernel")))
 		return;
 	abi_begin();
-	/* What a task looks at for walks by tables are page faults, too. */
+	/* A look of the task for walks by tables takes page faults, too. */
 	up_write_number(SYSCTL_IN_PLACE, 0);
 	ASSERT_TRUE(map_code(TOUCH_NEAR, 1));
 	ASSERT_TRUE(map_code(TOUCH_FAR, 1));
@@ -507,7 +507,7 @@ static void touch(struct __test_metadata *_metadata, struct _test_data_touch *se
 	EXPECT_TRUE(drain_all());
 }
 
-/* What the program saw. */
+/* The stack that the program saw. */
 static void expect_touch_in_place(struct __test_metadata *_metadata,
 				  struct _test_data_touch *self)
 {
@@ -544,8 +544,8 @@ static void expect_touch_deferred(struct __test_metadata *_metadata,
 /*
  * The walk in place stumbles over the page, which is a sample with a callchain
  * of its own in the same context. Then the one on the way out stumbles over it as
- * well, at first among other frames and then by itself. It is brought in without another
- * exception.
+ * well, at first among other frames and then by itself. The page is then read in without
+ * another exception.
  */
 TEST_F(touch, bpf_program_has_its_chain_although_the_walk_is_sampled)
 {
@@ -591,7 +591,7 @@ TEST_F(touch, sample_dropped_by_a_bpf_program_that_took_the_stack_asks_for_no_re
 	EXPECT_EQ(1, count_samples(self->faults));
 }
 
-/* The program that is attached has no idea what the next one does. */
+/* The attached program does not know what the next one does. */
 TEST_F(touch, bpf_program_at_the_end_of_a_tail_call_has_the_stack)
 {
 	int progs = bpf_map(BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1);
@@ -672,7 +672,7 @@ TEST_F(touch, dump_of_the_stack_leaves_room_for_the_frames)
 	EXPECT_TRUE(up_frames_equal(rec->user, rec->nr_user, touch_frames, 2));
 }
 
-/* What a program has room for does not limit the sample. */
+/* The buffer of a program does not limit the sample. */
 static void check_short_stack(struct __test_metadata *_metadata,
 			      struct _test_data_touch *self, uint64_t bits)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The perf ABI: events that come and go while records are pending, and buffers
- * that are full.
+ * The perf ABI: events that are opened and closed while records are pending,
+ * and buffers that are full.
  */
 #include "perf_abi.h"
 #include "walker_stubs.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The perf ABI: attribute bits, what a sample holds, and what a
- * PERF_RECORD_CALLCHAIN_DEFERRED record holds.
+ * The perf ABI: attribute bits, the contents of a sample, and those of a
+ * PERF_RECORD_CALLCHAIN_DEFERRED record.
  */
 #include <pthread.h>
 

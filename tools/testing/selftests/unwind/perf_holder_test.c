@@ -121,8 +121,8 @@ TEST_F(abi, many_events_on_one_sample_share_a_cookie_and_a_record)
 }
 
 /*
- * When the callback returns, all events that were on have their record. One that was
- * not, and is on by now, gets none: a sample there must have the frames.
+ * When the callback returns, all events that were on have their record. An event
+ * that is switched on only now gets none: its samples must have the frames.
  */
 TEST_F(abi, sample_within_the_callback_needs_no_record)
 {

@@ -103,7 +103,7 @@ TEST_F(abi, fault_while_a_signal_frame_is_set_up_has_an_empty_user_part)
 	ASSERT_EQ(0, chain_syscall(SYS_kill, getpid(), SIGUSR1, 0, 0, 0, 0));
 	EXPECT_TRUE(drain_all());
 	for (i = 0; (sample = sample_nr(ring, i)); i++) {
-		/* What the handler touches itself is a fault of user mode. */
+		/* A page that the handler itself touches is a fault of user mode. */
 		if (sample->addr - (unsigned long)stack.ss_sp >= stack.ss_size ||
 		    sample->ip < (1UL << 63))
 			continue;
@@ -294,7 +294,7 @@ TEST_F(abi, breakpoint_on_the_way_out_is_answered_in_place_and_makes_no_livelock
 	up_attr_init(&attr, type, 0, DEFER | OUTPUT);
 	attr.exclude_callchain_kernel = 1;
 	attr.kprobe_func = A(func);
-	/* After what ftrace has put there, with endbr64 in front of it or not */
+	/* After the nop of ftrace, with endbr64 in front of it or not */
 	attr.probe_offset = 9;
 	ring = &rings[nr_rings];
 	if (up_open(ring, &attr, 0, -1, -1)) {
@@ -305,7 +305,7 @@ TEST_F(abi, breakpoint_on_the_way_out_is_answered_in_place_and_makes_no_livelock
 	nr_rings++;
 	if (ioperm(0x80, 1, 1))
 		SKIP(return, "no ioperm()");
-	/* Not a jump: this is about what int3 looks like */
+	/* Not a jump: this test needs an int3 */
 	up_write_number(SYSCTL_OPTIMIZE, 0);
 	ASSERT_EQ(0, up_enable(ring));
 	for (i = 0; i < 20; i++)
@@ -333,8 +333,8 @@ TEST_F(abi, breakpoint_on_the_way_out_is_answered_in_place_and_makes_no_livelock
 /* Task work in the middle of a system call				    */
 
 /*
- * io_uring_enter() runs task work when it looks for completions. What comes
- * after that in the same system call has the trace in the sample itself.
+ * io_uring_enter() runs task work when it looks for completions. Later samples in
+ * the same system call have the trace in themselves.
  */
 TEST_F(abi, sample_after_the_unwind_holds_the_frames_of_the_record)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The perf ABI on a kernel without CONFIG_UNWIND_USER: both bits are refused, so
- * that a tool finds out and falls back, and what it falls back to works.
+ * that a tool finds out and falls back, and the fallback works.
  */
 #include "unwind_chain.h"
 #include "unwind_perf.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Deferred callchains of the whole system under load: many tasks, many events,
- * migration, exit, exec, signals, events that come and go. What must hold is
- * that every cookie of a task that has ended has exactly one record, and that
- * nothing else is in the buffers.
+ * migration, exit, exec, signals, events that are opened and closed. Every cookie
+ * of a task that has ended must have exactly one record, and the buffers nothing
+ * else.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The sample tracer, samples/unwind/unwind-tracer.c: load it, call what it
- * probes, and read what it prints.
+ * The sample tracer, samples/unwind/unwind-tracer.c: load it, call the probed
+ * function, and read its output.
  */
 #include "unwind_chain.h"
 #include "unwind_harness.h"
@@ -27,7 +27,7 @@ static const char *load(const char *args)
 				 " (CONFIG_SAMPLE_UNWIND_DEFERRED=m)" : NULL;
 }
 
-/* The next line of the module's, without its prefix; NULL if there is none. */
+/* The next line of the module, without its prefix; NULL if there is none. */
 static char *next_line(int kmsg)
 {
 	static const char prefix[] = ";unwind_tracer: ";
@@ -71,8 +71,8 @@ FIXTURE_TEARDOWN(sample)
 }
 
 /*
- * Trace @symbol in this process, and read @kmsg from here on. Returns false if that
- * cannot be.
+ * Trace @symbol in this process, and read @kmsg from here on. Returns false on
+ * failure.
  */
 static bool traced(struct __test_metadata *_metadata, int kmsg, const char *symbol)
 {
@@ -131,7 +131,7 @@ TEST_F(sample, module_prints_the_exact_stack_of_each_call)
 	for (i = 0; i < CALLS; i++)
 		chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
 	untraced(_metadata);
-	/* Of this one it does not know. */
+	/* The module does not trace this call. */
 	chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
 
 	for (i = 0; i < CALLS; i++) {
@@ -174,8 +174,8 @@ TEST_F(sample, module_prints_the_stack_again_for_a_call_that_comes_after_it)
 }
 
 /*
- * Both ways in one system call: the reader gets its stack at once, and what was
- * requested before that is answered with the same one.
+ * Both ways in one system call: the reader gets its stack at once, and earlier
+ * requests are answered with the same one.
  */
 TEST_F(sample, reader_of_the_file_gets_its_own_stack_at_once)
 {

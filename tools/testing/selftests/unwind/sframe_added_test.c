@@ -2,7 +2,7 @@
 /*
  * SFrame tables that were added by prctl(): when they are used, and for how long.
  * The code is such that a walk by frame pointers does not show it, so every frame
- * that is there came from a table.
+ * in a trace is from a table.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -194,14 +194,14 @@ TEST_F(added, table_takes_the_place_of_those_for_some_of_the_code)
 
 	ASSERT_EQ(0, area_add(a));
 	EXPECT_TRUE(is_exact(&a->code));
-	/* The first one becomes garbage, which nobody asks any more. */
+	/* The first one becomes garbage, and is not used any more. */
 	ASSERT_EQ(0, add_table(copy, a->table_end, a->text, a->text_end));
 	memset((void *)a->table, 0, PAGE);
 	EXPECT_TRUE(is_exact(&a->code));
 	EXPECT_EQ(-ENOENT, remove_table(a->table));
 	EXPECT_TRUE(is_exact(&a->code));
 
-	/* For a byte of two that were there, which go as a whole */
+	/* For a byte of two others, which are dropped as a whole */
 	ASSERT_EQ(0, add_table(copy, a->table_end, a->text, middle));
 	ASSERT_EQ(0, add_table(copy, a->table_end, middle, a->text_end));
 	EXPECT_TRUE(is_exact(&a->code));
@@ -242,7 +242,7 @@ TEST_F(added, unreadable_table_ends_the_walk_until_it_can_be_read)
 	ASSERT_EQ(0, mprotect((void *)a.table, PAGE, PROT_READ));
 	EXPECT_TRUE(is_exact(&a.code));
 	ASSERT_EQ(0, mprotect((void *)a.table, PAGE, PROT_NONE));
-	/* What is known of it is as good as before. */
+	/* The cached state of it is as good as before. */
 	EXPECT_TRUE(is_exact(&a.code));
 	munmap(a.mem, AREA_SIZE);
 }
@@ -337,7 +337,7 @@ TEST_F(added, table_that_turns_into_garbage_is_given_up)
 	u8 *table = (u8 *)a->table;
 
 	ASSERT_EQ(0, area_add(a));
-	/* The header is not looked at again, what follows it is. */
+	/* Only the data after the header is looked at again. */
 	spoil_index(table);
 	EXPECT_TRUE(is_cut(&a->code));
 	memcpy(table, build.mem, PAGE);
@@ -414,7 +414,7 @@ TEST_F(added, child_of_a_fork_has_a_copy_of_what_is_not_readable_just_now)
 	EXPECT_EQ(0, in_child(child_is_exact_with_a_readable_table, a));
 }
 
-/* What was cached while it was good is as good as before. */
+/* Rules that were cached while it was good are as good as before. */
 TEST_F(added, bad_table_leaves_the_rules_that_are_known)
 {
 	struct area *a = &self->area;
@@ -450,7 +450,7 @@ TEST_F(added, bad_function_leaves_the_others)
 	EXPECT_EQ(3, stack_of((void *)a->code.top, ips));
 }
 
-/* Code that comes or grows takes no rule from the cache. */
+/* New or growing code takes no rule from the cache. */
 TEST_F(added, new_code_leaves_cached_rules)
 {
 	struct area *a = &self->area;
@@ -461,7 +461,7 @@ TEST_F(added, new_code_leaves_cached_rules)
 
 	ASSERT_EQ(0, area_add(a));
 	EXPECT_TRUE(is_exact(&a->code));
-	/* From here on, what is not in the cache is not found. */
+	/* From here on, rules that are not in the cache are not found. */
 	spoil_table((u8 *)a->table);
 
 	/* A compiler's memory, which grows */
@@ -475,7 +475,7 @@ TEST_F(added, new_code_leaves_cached_rules)
 	}
 }
 
-/* More code than is remembered, of which the kind of table says nothing */
+/* More code than is remembered; its kind of table says nothing */
 TEST_F(added, very_much_other_code_leaves_it)
 {
 	struct area *a = &self->area;
@@ -499,7 +499,7 @@ TEST_F(added, very_much_other_code_leaves_it)
 	EXPECT_EQ(0, remove_table(a->table));
 }
 
-/* What was given up stays so, also once it is in order again. */
+/* A table that was given up stays so, also once it is in order again. */
 TEST_F(added, child_of_a_fork_does_not_look_at_a_bad_table_again)
 {
 	struct area *a = &self->area;
@@ -518,7 +518,7 @@ static int child_spoils_its_copy(struct area *area)
 	return is_cut(&area->code) ? 0 : 1;
 }
 
-/* The memory of the two is not the same, and so is what is known of it. */
+/* The two have different memory, and so different cached state. */
 TEST_F(added, child_of_a_fork_that_has_a_bad_table_leaves_that_of_its_parent)
 {
 	struct area *a = &self->area;
@@ -593,7 +593,7 @@ static bool is_exact_or_changing(const struct code *code)
 	return ok;
 }
 
-/* What is below the page was a mapping of its own when it was found. */
+/* The code below the page was a mapping of its own when it was found. */
 TEST_F(added, mapping_that_is_being_split_leaves_it)
 {
 	u8 *mem = map_anon(0, AREA_SIZE + 2 * PAGE, PROT_CODE, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the tests of SFrame tables share.
+ * Shared by the tests of SFrame tables.
  */
 
 #include "sframe_code.h"
@@ -144,8 +144,8 @@ bool stack_ring_open(void)
 }
 
 /*
- * What has been recorded since stack_ring was enabled: the number of addresses,
- * or -1 if there was not exactly one record.
+ * The number of addresses recorded since stack_ring was enabled, or -1 if there was
+ * not exactly one record.
  */
 int stack_take(uint64_t *ips)
 {
@@ -200,7 +200,7 @@ bool is_exact(const struct code *code)
 	return up_frames_equal(ips, nr, code->ips, code->nr_ips);
 }
 
-/* Does it have none but the leaf's? That is how it looks without a table. */
+/* Does it have only the leaf's? That is the trace without a table. */
 bool is_without_table(const struct code *code)
 {
 	uint64_t ips[MAX_IPS];
@@ -274,7 +274,7 @@ u8 *map_anon(unsigned long addr, size_t size, int prot, int flags)
 		    MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 }
 
-/* Put new, empty memory over what is there. */
+/* Put new, empty memory over the present one. */
 bool map_over(unsigned long addr, size_t size, int prot)
 {
 	return map_anon(addr, size, prot, MAP_FIXED) == (u8 *)addr;
@@ -323,7 +323,7 @@ int area_add(struct area *area)
 			 area->text_end);
 }
 
-/* What @child returns is its exit status. */
+/* The result of @child is its exit status. */
 int in_child(int (*child)(struct area *area), struct area *area)
 {
 	int status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the tests of SFrame tables share: code that frame pointers cannot walk,
+ * Shared by the tests of SFrame tables: code that frame pointers cannot walk,
  * put together byte by byte, tables for it, and a look at its stack.
  */
 #ifndef _SELFTESTS_SFRAME_CODE_H
@@ -64,7 +64,7 @@ struct code {
 
 #define STUB_SIZE	32
 
-/* What even stubs move the stack pointer by */
+/* Distance by which even stubs move the stack pointer */
 extern u8 code_frame;
 
 /* The table that was made last */

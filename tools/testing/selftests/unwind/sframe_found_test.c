@@ -245,7 +245,7 @@ TEST_F(found, headers_need_not_be_mapped)
 	EXPECT_TRUE(is_exact(&image->code));
 }
 
-/* What a loader maps as it is, and writes to where that is not enough */
+/* A file that a loader maps, and writes to where that is not enough */
 TEST_F(found, writable_private_mapping_has_no_table)
 {
 	struct image *image = &self->image;
@@ -416,7 +416,7 @@ TEST_F(found, added_table_takes_its_place)
 
 	ASSERT_TRUE(image_map(image));
 	EXPECT_TRUE(is_exact(code));
-	/* Somebody else's table, which does not have the code. */
+	/* Another file's table, which does not have the code. */
 	ASSERT_TRUE(area_make(&a, 3, true, true));
 	ASSERT_EQ(0, add_table(a.table, a.table_end, code->addr,
 			       code->addr + PAGE));
@@ -426,7 +426,7 @@ TEST_F(found, added_table_takes_its_place)
 	munmap(a.mem, AREA_SIZE);
 }
 
-/* For as long as that is so; nothing is remembered of it. */
+/* Only as long as that lasts; it is not remembered. */
 TEST_F(found, unreadable_table_ends_the_walk_until_it_can_be_read)
 {
 	unsigned long off = FILE_SIZE - PAGE, table;
@@ -447,7 +447,7 @@ TEST_F(found, unreadable_table_ends_the_walk_until_it_can_be_read)
 	EXPECT_TRUE(is_exact(&image->code));
 }
 
-/* Rules that are known stay known, and others end the walk. */
+/* Cached rules remain valid, and others end the walk. */
 TEST_F(found, table_that_is_unmapped_ends_walks_that_need_it)
 {
 	u64 words[4] = { };

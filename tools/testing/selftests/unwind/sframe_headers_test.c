@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files whose SFrame tables are not used, by what their headers say, and how many
- * and how large those may be that are.
+ * Files whose SFrame tables are not used because of their headers, and how many and how
+ * large others may be.
  */
 #include "sframe_image.h"
 #include "unwind_harness.h"
 
-/* What the kernel documents as its limit for answers that it remembers */
+/* The documented limit of the kernel for remembered answers */
 #define MAX_FOUND	1024
 
 /* ------------------------------------------------------------------------ */
@@ -94,7 +94,7 @@ TEST(file_with_unfit_headers_has_no_table)
 	}
 }
 
-/* Where the table should be, there is nothing: it may come. */
+/* Nothing is mapped where the table should be: it may be mapped later. */
 TEST(file_whose_table_is_not_where_it_says_ends_the_walk)
 {
 	static const typeof(unfit[0]) elsewhere[] = {
@@ -144,7 +144,7 @@ TEST(file_with_its_table_twice_has_none)
 	image_free(&image);
 }
 
-/* What the headers say of themselves, and how long they say that a table is */
+/* The sizes that headers give for themselves and for a table */
 static const typeof(unfit[0]) fit[] = {
 	{ "another segment",		PHDR(PH_SPARE, p_type), PT_LOAD },
 	{ "most program headers",	EHDR(e_phnum), (PAGE - sizeof(Elf64_Ehdr)) / 56 },
@@ -267,7 +267,7 @@ TEST(more_files_than_are_remembered_are_all_exact)
 	image_free(&image);
 }
 
-/* A walk through code at @addr. What there is to tell of it is in the trace. */
+/* Walk through code at @addr. The tracepoints of that are in the trace. */
 static bool walks_through(u8 *addr)
 {
 	u64 words[2] = { 0, (u64)addr + 16 };

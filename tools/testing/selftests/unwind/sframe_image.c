@@ -35,8 +35,8 @@ static void image_ehdr(Elf64_Ehdr *ehdr, unsigned int nr)
 }
 
 /*
- * Make what ld.so takes for a library: headers in the first page of its code, and after
- * the code, at @data, a page with nothing but an empty symbol table.
+ * Make a file that ld.so takes for a library: headers in the first page of its code, and
+ * after the code, at @data, a page with nothing but an empty symbol table.
  */
 void image_headers(u8 *mem, unsigned long data)
 {

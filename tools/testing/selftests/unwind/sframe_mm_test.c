@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SFrame tables and memory management: exec, fork and its relatives, mappings that
- * end and come back, libraries that come and go under the eyes of threads, memory
+ * SFrame tables and memory management: exec, fork and its relatives, mappings that end and
+ * come back, libraries that are loaded and unloaded beside walking threads, memory
  * cgroups, and pages that take long to read.
  */
 #include <dlfcn.h>
@@ -272,7 +272,7 @@ static int heap_drop(u8 *mem)
 	return brk(mem);
 }
 
-/* All but the first page of what the table may use remains. */
+/* All but the first page of the table's range remains. */
 static int heap_drop_one(u8 *mem)
 {
 	return brk(mem + TABLE_SIZE - PAGE);
@@ -364,7 +364,7 @@ TEST_F(mapped, other_shared_memory_with_the_same_code_has_no_table)
 	shmctl(shm_id, IPC_RMID, NULL);
 }
 
-/* What the kernel knows of it is where it is, and what it says. */
+/* The kernel knows the address of the table, and its contents. */
 TEST_F(mapped, other_memory_with_the_same_table_is_as_good)
 {
 	struct area *a = &self->area;
@@ -428,7 +428,7 @@ TEST_F(mapped, moving_contents_over_the_table_leaves_it)
 	EXPECT_EQ(0, remove_table(a->table));
 }
 
-/* It is read where it was, where there is nothing any more. */
+/* It is read at the old address, where nothing is mapped any more. */
 TEST_F(mapped, table_that_moves_away_ends_walks_that_need_it)
 {
 	struct area *a = &self->area;
@@ -444,7 +444,7 @@ TEST_F(mapped, table_that_moves_away_ends_walks_that_need_it)
 	EXPECT_EQ(0, remove_table(a->table));
 }
 
-/* What has no contents any more is still there. */
+/* The mapping without its contents is still there. */
 TEST_F(mapped, dropping_the_contents_leaves_it_added)
 {
 	struct area *a = &self->area;
@@ -492,7 +492,7 @@ enum peer_cmd {
 	PEER_REMOVE,
 	PEER_IS_EXACT,
 	PEER_IS_WITHOUT,
-	/* A child of it does what is told from now on. */
+	/* A child of it does the commands from now on. */
 	PEER_FORK,
 	/*
 	 * A getppid() without a sample, one with it, which takes no memory of
@@ -600,7 +600,7 @@ static bool peer_start(struct peer *peer, struct area *areas)
 	}
 }
 
-/* What came of it; -ESRCH if the process has ended. */
+/* The result of the command; -ESRCH if the process has ended. */
 static int peer_tell(struct peer *peer, enum peer_cmd cmd, int which)
 {
 	int status;
@@ -888,7 +888,7 @@ TEST_F(cgroup, added_tables_are_charged_until_the_process_ends)
 	EXPECT_GT(before + MEGABYTE, cg_current(self->path));
 }
 
-/* Waits a while for what is freed later. */
+/* Waits a while for memory that is freed later. */
 static int peer_add_later(struct peer *peer, int which)
 {
 	int i, ret = -ENOMEM;
@@ -910,7 +910,7 @@ TEST_F(cgroup, limit_gives_enomem_and_kills_nobody)
 	ASSERT_TRUE(peer_start(other, self->areas));
 	ASSERT_EQ(0, cg_write(self->path, "cgroup.procs", peer->pid));
 	ASSERT_EQ(0, cg_write(self->path, "cgroup.procs", other->pid));
-	/* Whatever they do later, they have done. */
+	/* All later actions have been done once. */
 	ASSERT_EQ(1, peer_tell(peer, PEER_IS_WITHOUT, 0));
 	ASSERT_EQ(0, peer_tell(peer, PEER_ADD, 0));
 	ASSERT_EQ(0, peer_tell(peer, PEER_REMOVE, 0));
@@ -931,7 +931,7 @@ TEST_F(cgroup, limit_gives_enomem_and_kills_nobody)
 
 	/* A process whose stack nobody has asked for so far: nobody is killed for that. */
 	EXPECT_EQ(0, peer_tell(other, PEER_CALL, 0));
-	/* Nor for the memory that is taken to give some back */
+	/* Nor for the memory that removing a table takes */
 	removed = peer_tell(peer, PEER_REMOVE, 0);
 	EXPECT_TRUE(removed == 0 || removed == -ENOMEM) {
 		TH_LOG("removed: %d", removed);
@@ -1200,7 +1200,7 @@ static void *map_and_unmap(void *arg)
 	return NULL;
 }
 
-/* What is to wait for a page for ever; returns if it does not. */
+/* An action that is to wait for a page for ever; returns if it does not. */
 typedef void (*stick_t)(struct stuck *stuck, int fd);
 
 /* A return address in code whose table is slow */

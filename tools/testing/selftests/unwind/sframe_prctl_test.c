@@ -5,7 +5,7 @@
 #include "sframe_code.h"
 #include "unwind_harness.h"
 
-/* What the kernel documents as its limit for tables that are added */
+/* The documented limit of the kernel for added tables */
 #define MAX_ADDED	4096
 
 FIXTURE(errors)
@@ -146,7 +146,7 @@ TEST_F(errors, device_memory_is_not_read_for_a_rule)
 	EXPECT_TRUE(is_exact(&a->code));
 }
 
-/* Nor one in so many mappings that to look at them would take longer than the walk. */
+/* Nor one in so many mappings that checking them would take longer than the walk. */
 TEST_F(errors, table_in_many_mappings_is_not_read)
 {
 	u8 *mem = map_anon(0, 17 * PAGE, PROT_READ, 0);
@@ -220,7 +220,7 @@ TEST_F(errors, bad_headers_give_enoexec)
 	EXPECT_EQ(0, area_add(a));
 }
 
-/* How many ranges there are is told by how many more there can be. */
+/* The number of ranges follows from the number that can still be added. */
 TEST_F(errors, overlap_with_an_added_table_replaces_that)
 {
 	struct area *a = &self->area;

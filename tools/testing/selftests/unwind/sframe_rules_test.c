@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What becomes of a walk by the rules of a SFrame table, whatever they are.
+ * Walks by all sorts of rules of an SFrame table.
  */
 #include <signal.h>
 
@@ -121,7 +121,7 @@ FIXTURE_TEARDOWN(rules)
 	munmap(self->area.mem, AREA_SIZE);
 }
 
-/* What is there would do as a return address. */
+/* The word there would pass as a return address. */
 TEST_F(rules, misaligned_cfa_of_a_caller_ends_the_trace)
 {
 	struct area *a = &self->area;
@@ -259,7 +259,7 @@ TEST_F(rules, function_of_very_many_rows_is_bounded)
 	uint64_t ips[MAX_IPS];
 	int i;
 
-	/* Every row before the one that counts is to be read. */
+	/* Every row before the right one is to be read. */
 	sframe_build_func(&build, a->code.leaf, 7, SFRAME_BUILD_ROW1);
 	for (i = 0; i < 4000; i++)
 		sframe_build_sp(&build, 0, 8);
@@ -503,7 +503,7 @@ TEST_F(rules, function_of_too_many_rows_ends_the_walk)
 	EXPECT_EQ(2, stack_of_words(words, ips));
 }
 
-/* Kinds of random tables: what is not */
+/* Kinds of random tables: the part that is not */
 enum { RANDOM_BUT_HEADER, RANDOM_BUT_INDEX, RANDOM_BYTES, NR_RANDOM };
 
 #define RANDOM_ROUNDS	150

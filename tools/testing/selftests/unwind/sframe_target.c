@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What sframe_mm_test executes, with sframe_lib.S linked in, to see that a new
+ * Executed by sframe_mm_test, with sframe_lib.S linked in, to see that a new
  * program has its own tables and none of the old one's. The argument is the
  * address (hex) where the old one had code and a table.
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the tracepoints of SFrame tables and of walks tell.
+ * The output of the tracepoints of SFrame tables and of walks.
  */
 #include <sys/auxv.h>
 #include <time.h>
@@ -50,12 +50,12 @@ TEST(tracepoints_tell_of_tables_and_walks)
 	snprintf(line, sizeof(line), "text=%#lx-%#lx table=0x0 functions=0 version=0 no table",
 		 none.addr + FILE_TEXT, none.addr + FILE_TEXT + PAGE);
 	EXPECT_EQ(1, trace_count(line));
-	/* Code that is in no file is none to tell of. */
+	/* No event is for code that is in no file. */
 	EXPECT_EQ(2, trace_count("functions=5 version=2 added"));
 	snprintf(line, sizeof(line), "table=%#lx functions=0 version=0 removed", area.table);
 	EXPECT_EQ(1, trace_count(line));
 	EXPECT_EQ(3, trace_count("sframe=5 "));
-	/* All that is left to tell of these: that the one was bad */
+	/* The only event left for these: that the one table was bad */
 	snprintf(line, sizeof(line), "text=%#lx-%#lx ", area.text, area.text_end);
 	EXPECT_EQ(3, trace_count(line));
 	snprintf(line, sizeof(line), "text=%#lx-%#lx ", image.addr + FILE_TEXT,
@@ -144,7 +144,7 @@ TEST(end_of_a_walk_has_its_reason)
 	/* A return address of 0 proves nothing without a frame before it. */
 	words[1] = 0;
 	EXPECT_EQ(2, count_reason(words, 1, " end=no frame"));
-	/* One of the kernel is none. */
+	/* A kernel address is no return address. */
 	words[1] = 1ULL << 63;
 	EXPECT_EQ(2, count_reason(words, 1, " end=corrupt"));
 	/* In code whose table cannot be read: though the frame pointer leads on */

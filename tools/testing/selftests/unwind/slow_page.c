@@ -65,8 +65,8 @@ static void *serve(void *arg)
 }
 
 /*
- * The device exists as long as this call lasts: until the process ends. Then the
- * driver lets go of everybody who waits, in whatever process.
+ * The device exists as long as this call lasts: until the process ends. Then the driver
+ * wakes all waiters, in any process.
  */
 static void *be_client(void *arg)
 {
@@ -161,7 +161,7 @@ bool slow_page_is_asked_for(struct slow_disk *disk)
 	return get_flag(&disk->asked);
 }
 
-/* Whoever waits for the page gets it now, and it is not slow any more. */
+/* Let the waiters have the page now; it is not slow any more. */
 void slow_page_supply(struct slow_disk *disk)
 {
 	pthread_mutex_lock(&disk->lock);
@@ -172,8 +172,8 @@ void slow_page_supply(struct slow_disk *disk)
 }
 
 /*
- * Put a slow page at @addr, in the place of whatever is there. It has the contents
- * at @data, and those of zeroes if that is NULL.
+ * Put a slow page at @addr, in place of the present one. It has the contents at @data,
+ * or zeroes if that is NULL.
  */
 bool slow_page_map(struct slow_disk *disk, void *addr, const void *data)
 {

@@ -16,8 +16,8 @@
 
 /*
  * A disk, whose contents the kernel reads once and then has in its page cache. It
- * goes with the process that has opened it; whoever waits for a page then gets an
- * error. It must stay where it is.
+ * disappears with the process that has opened it; waiters for a page then get an
+ * error. The struct must not be moved.
  */
 struct slow_disk {
 	/* To be mapped, also in children */
@@ -27,7 +27,7 @@ struct slow_disk {
 	/* How often the slow page has been asked for */
 	int		asked;
 
-	/* What is below is the implementation's. */
+	/* The fields below are private. */
 	int		socket;
 	int		ended;
 	bool		withheld;

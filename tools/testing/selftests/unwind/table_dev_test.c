@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/unwind_tables: what is refused, and with which error; who may do what; what
- * is accounted for, and its limits.
+ * /dev/unwind_tables: refusals and their errors; rights; accounting and limits.
  */
 #include <dlfcn.h>
 #include <linux/aio_abi.h>
@@ -19,7 +18,7 @@
 
 #define SYSCTL_MAX_KB	"/proc/sys/kernel/unwind_table_max_kb"
 
-/* Room for what a later kernel may know more of */
+/* Room for fields of a later kernel */
 union big_make {
 	struct unwind_table_make arg;
 	u8 bytes[2 * PAGE];
@@ -107,7 +106,7 @@ TEST_F(dev, tables_have_numbers_of_their_own)
 	EXPECT_EQ(0, dev_drop(self->fd, second));
 	EXPECT_EQ(-ENOENT, dev_drop(self->fd, second));
 	EXPECT_EQ(1, dev_info(self->fd, "tables"));
-	/* Who still has an old number does not mean what came later. */
+	/* An old number does not stand for a later table. */
 	EXPECT_EQ(3, dev_make(self->fd, self->data, self->len));
 	EXPECT_EQ(0, dev_drop(self->fd, 3));
 	EXPECT_EQ(0, file_attach(self->fd, self->nr, &self->file));
@@ -299,13 +298,13 @@ TEST_F(dev, attach_refuses_arguments_that_make_no_sense)
 	bad = arg;
 	bad.flags = 0;
 	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
-	/* Or nothing is, as if it were the vDSO. */
+	/* Or no file is named, as for the vDSO. */
 	bad.file = 0;
 	bad.file_size = 0;
 	bad.mtime_sec = 0;
 	bad.mtime_nsec = 0;
 	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
-	/* What belongs to files, with the vDSO */
+	/* Arguments for files, with the vDSO */
 	bad = arg;
 	bad.address = getauxval(AT_SYSINFO_EHDR);
 	if (bad.address)
@@ -506,7 +505,7 @@ TEST_F(dev, attach_wants_executable_code_of_a_file)
 	close(arg.file);
 }
 
-/* Another file that cannot be told from one by size and time */
+/* Another file with the same size and time */
 static bool make_double(const struct code_file *of, const char *name,
 			struct code_file *f)
 {
@@ -520,8 +519,8 @@ static bool make_double(const struct code_file *of, const char *name,
 }
 
 /*
- * What is read is the file of a process that has its own rules in it; then there is
- * a file that others run in its place.
+ * The file that is read is one of a process, with rules of its own; then a file that others run
+ * is mapped in its place.
  */
 TEST_F(dev, file_that_took_the_place_of_the_one_that_was_read)
 {
@@ -629,7 +628,7 @@ TEST_F(dev, file_that_was_changed_just_now)
 	EXPECT_EQ(0, dev_attach(self->fd, &arg));
 }
 
-/* It is not counted as open for writing, but who has the descriptor can write. */
+/* It is not counted as open for writing, but the holder of the descriptor can write. */
 TEST_F(dev, memfd_needs_to_be_sealed)
 {
 	struct code_file f = { .fd = memfd_create("table", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
@@ -646,7 +645,7 @@ TEST_F(dev, memfd_needs_to_be_sealed)
 	EXPECT_EQ(-ENOEXEC, dev_attach(self->fd, &arg));
 	ASSERT_EQ(0, fcntl(f.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
 	EXPECT_EQ(-ENOEXEC, dev_attach(self->fd, &arg));
-	/* Who had it mapped before can still write. */
+	/* A process that had it mapped before can still write. */
 	rw = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, f.fd, 0);
 	ASSERT_NE(MAP_FAILED, rw);
 	ASSERT_EQ(0, fcntl(f.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
@@ -791,7 +790,7 @@ TEST_F(dev, query_wants_executable_code_of_a_file)
 	EXPECT_EQ(-ENOEXEC, dev_query(self->fd, &arg));
 	ASSERT_EQ(0, munmap(mem, PAGE));
 	EXPECT_EQ(-EFAULT, dev_query(self->fd, &arg));
-	/* What may be other code than that of the file */
+	/* Code that may differ from that of the file */
 	ASSERT_EQ(0, mprotect(self->file.mem + PAGE, PAGE, PROT_CODE));
 	arg.address = (unsigned long)self->file.mem + PAGE;
 	EXPECT_EQ(-ETXTBSY, dev_query(self->fd, &arg));
@@ -969,7 +968,7 @@ TEST_F(dev, root_of_a_user_namespace_cannot_open)
 	EXPECT_EQ(EPERM, ret);
 }
 
-/* What was opened by somebody else can be used without capabilities. */
+/* A descriptor that somebody else opened can be used without capabilities. */
 static int makes_and_drops_as_nobody(struct _test_data_dev *self)
 {
 	int nr;
@@ -1000,7 +999,7 @@ TEST_F(dev, descriptor_is_used_with_the_rights_of_its_opener)
 	EXPECT_EQ(0, IN_CHILD(makes_and_drops_as_nobody(self)));
 }
 
-/* But what others have mapped is a matter of the caller. */
+/* But for mappings of others the rights of the caller count. */
 TEST_F(dev, attaching_takes_cap_perfmon_and_ptrace_access)
 {
 	u64 perfmon = CAP(CAP_PERFMON), ptrace = CAP(CAP_SYS_PTRACE);
@@ -1187,7 +1186,7 @@ static bool map_libc(struct code_file *f)
 	       file_map(f);
 }
 
-/* What is handed in for a file of root's is believed by everybody. */
+/* All tracers believe a table for a file of root's. */
 TEST_F(dev, cap_perfmon_alone_attaches_to_own_files_only)
 {
 	struct code_file *f = &self->file, libc;
@@ -1206,7 +1205,7 @@ TEST_F(dev, cap_perfmon_alone_attaches_to_own_files_only)
 	EXPECT_EQ(EPERM, IN_CHILD(attaches_file_as(self, PERFMON, PERFMON, f)));
 }
 
-/* Who opens it may give that up; who gets it later has not opened it. */
+/* The opener may give the capability up later; a later holder has not opened it. */
 TEST_F(dev, cap_sys_admin_counts_when_the_device_is_opened)
 {
 	struct code_file *f = &self->file;
@@ -1332,7 +1331,7 @@ static int attaches_and_sends(struct _test_data_dev *self, int sock)
 	return send_fd(sock, self->fd) ? 2 : 0;
 }
 
-/* Who has it asked once. The descriptor lets root do no more than its opener could. */
+/* The rights are checked once. The descriptor lets root do no more than its opener could. */
 TEST_F(dev, table_of_a_file_whose_owner_changes_stays)
 {
 	const void *vdso = (const void *)getauxval(AT_SYSINFO_EHDR);
@@ -1358,7 +1357,7 @@ TEST_F(dev, table_of_a_file_whose_owner_changes_stays)
 /* ------------------------------------------------------------------------ */
 /* Processes whose memory is locked					      */
 
-/* What is on the disk */
+/* Contents of the disk */
 static const char zeroes[SLOW_PAGE_SIZE];
 
 /*
@@ -1428,7 +1427,7 @@ TEST_F(dev, nobody_waits_for_a_process_that_has_its_memory_locked)
 	EXPECT_EQ(-EAGAIN, attach_as(self->fd, self->nr, pid, mem, &self->file));
 	EXPECT_EQ(-EAGAIN, dev_query_at(self->fd, pid, mem));
 	EXPECT_EQ(0, dev_info(self->fd, "attached"));
-	/* Nothing is the matter with what else it has mapped, or has not. */
+	/* Its other mappings, and addresses without one, are not affected. */
 	EXPECT_EQ(-EFAULT, dev_query_at(self->fd, pid, NULL));
 	EXPECT_EQ(0, attach_as(self->fd, self->nr, pid, self->file.mem, &self->file));
 	EXPECT_EQ(1, dev_query_at(self->fd, pid, self->file.mem));
@@ -1501,8 +1500,8 @@ static size_t large_table(struct _test_data_dev *self, unsigned int kb)
 }
 
 /*
- * The memory of all tables, without those that were dropped and are still kept for
- * walks: whoever is short of room waits until these have ended.
+ * The memory of all tables, without those that were dropped and are still kept for walks: a
+ * maker that is short of room waits until these have ended.
  */
 static long long all_bytes(struct _test_data_dev *self)
 {
@@ -1529,7 +1528,7 @@ TEST_F(dev, bytes_are_accounted_for)
 	EXPECT_LE(200 * 1024, bytes);
 	EXPECT_GE(210 * 1024, bytes);
 	EXPECT_EQ(bytes, dev_info(self->fd, "all_bytes") - all);
-	/* What is refused is not accounted for. */
+	/* Refused tables are not accounted for. */
 	EXPECT_EQ(-EINVAL, dev_make(self->fd, self->data, len - 4));
 	EXPECT_EQ(bytes, dev_info(self->fd, "all_bytes") - all);
 	EXPECT_EQ(0, dev_drop(self->fd, nr));
@@ -1638,7 +1637,7 @@ static void *makes_slowly(void *data)
 	return NULL;
 }
 
-/* Each thread may have a copy of a table that it hands in, and room for what is kept. */
+/* Each thread may have a copy of a table that it hands in, and room for the table. */
 TEST_F(dev, sysctl_limits_copies_that_are_not_tables_yet)
 {
 	long long old = up_read_number(SYSCTL_MAX_KB), all = all_bytes(self);
@@ -1700,7 +1699,7 @@ TEST_F(dev, number_of_tables_of_a_descriptor_is_limited)
 	EXPECT_EQ(65536, dev_info(self->fd, "tables"));
 }
 
-/* As many files as can have tables, whoever made these */
+/* As many files as can have tables, from all makers */
 #define MAX_FILES	65536
 
 /* A new file of a page, which has been as it is for long, with the table */
@@ -1737,7 +1736,7 @@ TEST_F_TIMEOUT(dev, number_of_files_with_tables_is_limited, 240)
 
 	snprintf(dir, sizeof(dir), "%s", test_path("many"));
 	ASSERT_EQ(0, mkdir(dir, 0755));
-	/* With the file system all of them go at once. */
+	/* Unmounting the file system removes all of them at once. */
 	ASSERT_EQ(0, mount("many", dir, "tmpfs", 0, "nr_inodes=0"));
 	for (i = 0; i < MAX_FILES && !ret; i++) {
 		snprintf(path, sizeof(path), "%s/%d", dir, i);
@@ -1755,7 +1754,7 @@ TEST_F_TIMEOUT(dev, number_of_files_with_tables_is_limited, 240)
 	EXPECT_EQ(MAX_FILES, dev_info(self->fd, "attached"));
 	EXPECT_EQ(refused + 1, dev_info(self->fd, "all_refused"));
 
-	/* One goes, another one can come. */
+	/* After one is removed, another one can be made. */
 	snprintf(path, sizeof(path), "%s/0", dir);
 	EXPECT_EQ(0, unlink(path));
 	EXPECT_EQ(MAX_FILES - 1, dev_info(self->fd, "attached"));
@@ -1783,7 +1782,7 @@ static const char *make_cgroup(void)
 	return access("/sys/fs/cgroup/table_test/memory.max", F_OK) ? NULL : dir;
 }
 
-/* Until the cgroup has no more: that is an error, and nobody gets killed for it. */
+/* Until the cgroup has no more memory: that is an error, and nobody gets killed for it. */
 static int makes_until_refused(struct _test_data_dev *self, size_t len)
 {
 	int fd = dev_open(), i, ret = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the tests of tables for files share.
+ * Shared by the tests of tables for files.
  */
 #include <sys/mount.h>
 #include <time.h>
@@ -43,7 +43,7 @@ void table_start(struct table *t)
 	t->header.machine = 62;
 	t->header.word_size = 8;
 	t->header.block_shift = UNWIND_TABLE_PAGE_SHIFT;
-	/* What is before the first row */
+	/* The part before the first row */
 	t->header.nr_rules = 1;
 	t->rules[0] = rule_of(UNWIND_TABLE_NOT_COVERED);
 }
@@ -78,7 +78,7 @@ static void go_to(struct table *t, u64 offset, bool row)
 	if (t->header.nr_runs) {
 		u64 next = t->at / PAGE + 1;
 
-		/* But for what is not covered, which is in no run. */
+		/* Except for code that is not covered, which is in no run. */
 		if (!t->last && next < page)
 			next = page;
 		for (; next < page || (next == page && offset % PAGE); next++) {
@@ -94,7 +94,7 @@ static void go_to(struct table *t, u64 offset, bool row)
 	}
 }
 
-/* From @offset on, which is more than that of the row before, this rule counts. */
+/* This rule applies from @offset on, which is beyond that of the last row. */
 void table_row(struct table *t, u64 offset, struct unwind_table_rule rule)
 {
 	go_to(t, offset, true);
@@ -200,7 +200,7 @@ int dev_query(int fd, struct unwind_table_query *arg)
 	return ret < 0 ? -errno : ret;
 }
 
-/* Is there a table for what is mapped at an address of a process? */
+/* Is there a table for the file mapped at an address of a process? */
 int dev_query_at(int fd, pid_t pid, const void *addr)
 {
 	struct unwind_table_query arg = {
@@ -259,7 +259,7 @@ static void put_call(u8 *to)
 #endif
 }
 
-/* What a file has: nothing that a walk could make a guess by */
+/* Contents of a file: nothing that a walk could make a guess by */
 void code_fill(u8 *mem, u8 mark)
 {
 	memset(mem, mark, FILE_PAGES * PAGE);
@@ -310,7 +310,7 @@ bool file_map(struct code_file *f)
 	return f->mem != MAP_FAILED;
 }
 
-/* Map a part of a file over whatever is at an address. */
+/* Map a part of a file at an address, over anything there. */
 bool file_map_at(const char *path, unsigned long addr, off_t offset, size_t len)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -423,7 +423,7 @@ struct unwind_table_attach attach_arg_of(int nr, const void *addr,
 	return arg;
 }
 
-/* Attach to what is mapped at an address, as above */
+/* Attach to the file mapped at an address, as above */
 int attach_as(int fd, int nr, pid_t pid, const void *addr, const struct code_file *f)
 {
 	struct unwind_table_attach arg = attach_arg_of(nr, addr, f);
@@ -560,7 +560,7 @@ void ring_walk(struct up_ring *ring, const struct stack *s, struct trace *t)
 	up_disable(ring);
 	up_drain(ring);
 
-	/* What others ask for is recorded here as well. */
+	/* Requests of others are recorded here as well. */
 	if (up_count(ring, PERF_RECORD_SAMPLE) == 1)
 		rec = up_answer(ring, up_nth(ring, PERF_RECORD_SAMPLE, 0));
 	if (rec && !rec->bad) {
@@ -580,7 +580,7 @@ void table_walk(const struct stack *s, struct trace *t)
 		ring_walk(&table_ring, s, t);
 }
 
-/* What is taken in place does not say why it ends. */
+/* A stack taken in place does not say why it ends. */
 bool ends_with(const struct trace *t, unsigned int end)
 {
 	if (in_place || t->end == end)
@@ -593,7 +593,7 @@ bool is_trace(const struct trace *t, const u64 *ips, int nr, bool outermost)
 {
 	if (!up_frames_equal(t->ips, t->nr < 0 ? 0 : t->nr, ips, nr))
 		return false;
-	/* What is taken in place does not say. */
+	/* A stack taken in place does not say. */
 	if (in_place || t->outermost == outermost)
 		return true;
 	fprintf(stderr, "# the walk is %scomplete\n", t->outermost ? "" : "not ");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the tests of tables for files share: tables, made of C structures; files
+ * Shared by the tests of tables for files: tables, made of C structures; files
  * with code whose frames only a table can tell; and walks of stacks that are made
  * up, so that each frame is known.
  */
@@ -74,8 +74,9 @@ int pidfd_of(pid_t pid);
 #define FILE_PAGES	16UL
 
 /*
- * Where code of a file makes a system call, see table_walk(). What is after it is
- * where a walk begins: AT_*, the first byte of a page, and one in the middle.
+ * Where code of a file makes a system call, see table_walk(). The address after
+ * it is where a walk begins: AT_*, the first byte of a page, and one in the
+ * middle.
  */
 #define CALL_PAGE	(2 * PAGE - 2)
 #define AT_PAGE		(2 * PAGE)
@@ -140,7 +141,7 @@ struct stack {
 };
 
 /**
- * struct trace - What became of a walk
+ * struct trace - Result of a walk
  * @nr:		Number of addresses, -1 if there was not exactly one sample with a
  *		record
  * @outermost:	The record says that it is complete

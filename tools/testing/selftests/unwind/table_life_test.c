@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * From when until when a table is used: it comes and goes while the process runs, with
- * its descriptor or its file; and which of several counts.
+ * How long a table is used: it is inserted and removed while the process runs, with its
+ * descriptor or its file; and which of several applies.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -194,7 +194,7 @@ TEST_F(life, next_table_takes_over_when_the_first_one_goes)
 	third = other_user(self, 3, &self->file);
 	ASSERT_LE(0, third);
 	EXPECT_TRUE(warm(self->file.mem, 1));
-	/* One that does not count goes unnoticed. */
+	/* Removing an unused one goes unnoticed. */
 	close(second);
 	EXPECT_TRUE(warm(self->file.mem, 1));
 	close(first);
@@ -348,7 +348,7 @@ static bool change_file(const char *path, enum change change)
 	return false;
 }
 
-/* Whoever maps it from then on has other code. */
+/* Processes that map it from then on have other code. */
 TEST_F(life, changed_file_has_no_table_where_it_is_mapped_anew)
 {
 	enum change change;
@@ -365,11 +365,11 @@ TEST_F(life, changed_file_has_no_table_where_it_is_mapped_anew)
 		EXPECT_TRUE(walks_by_fp(anew.mem)) {
 			TH_LOG("change %d", change);
 		}
-		/* For what it was there is nothing left. */
+		/* Its old contents have no table any more. */
 		EXPECT_TRUE(walks_by_fp(f.mem));
 		EXPECT_EQ(0, dev_info(self->fd, "attached"));
 		EXPECT_EQ(-ESTALE, file_attach(self->fd, self->nr, &f));
-		/* For what it is now there can be another one. */
+		/* Its new contents can have another one. */
 		EXPECT_EQ(0, file_attach(self->fd, self->nr, &anew));
 		EXPECT_TRUE(warm(anew.mem, 0));
 		file_unmap(&anew);
@@ -377,7 +377,7 @@ TEST_F(life, changed_file_has_no_table_where_it_is_mapped_anew)
 	}
 }
 
-/* Nor where it is mapped in its own place, be there something else in between or not */
+/* Nor where it is mapped again in its own place, with or without something else in between */
 TEST_F(life, changed_file_has_no_table_in_its_own_place)
 {
 	enum change change;
@@ -408,7 +408,7 @@ TEST_F(life, changed_file_has_no_table_in_its_own_place)
 	}
 }
 
-/* What is known of the mapping is from before the change, and no mapping changes since. */
+/* The state of the mapping is from before the change, and no mapping changes since. */
 TEST_F(life, file_that_was_touched_in_its_place_gets_a_table)
 {
 	struct code_file *f = &self->file;
@@ -515,7 +515,7 @@ TEST_F(life, deleted_file_keeps_its_table_while_it_is_mapped)
 	EXPECT_TRUE(warm(second.mem, 0));
 	EXPECT_EQ(1, dev_info(self->fd, "attached"));
 	file_unmap(&second);
-	/* The inode is gone, and the table with what it was attached to */
+	/* The inode is gone, and with it the attachment of the table */
 	EXPECT_EQ(0, dev_info(self->fd, "attached"));
 	EXPECT_EQ(1, dev_info(self->fd, "tables"));
 	ASSERT_TRUE(file_write(f->path, 0xcc));
@@ -594,7 +594,7 @@ TEST_F(life, file_system_is_unmounted_while_a_table_is_attached)
 	rmdir(dir);
 }
 
-/* Nothing keeps an inode that nobody uses, so a table goes with it. */
+/* An inode that nobody uses is not kept, and its table is removed with it. */
 TEST_F(life, inode_that_was_evicted_has_no_table_when_it_comes_back)
 {
 	static const char target[] = "/usr/bin/true";
@@ -649,7 +649,7 @@ TEST_F(life, file_of_an_overlay_has_the_table_of_the_file_below)
 	EXPECT_TRUE(file_map(&up));
 	EXPECT_TRUE(walks_by_fp(up.mem));
 	EXPECT_TRUE(warm(f.mem, 0));
-	/* Who reads the file now does not read what is mapped there. */
+	/* A reader of the file does not read the mapped one now. */
 	up.mem = f.mem;
 	EXPECT_EQ(-ESTALE, file_attach(self->fd, self->nr, &up));
 	overlay_end(&o);
@@ -830,7 +830,7 @@ TEST_F(life, very_many_mappings_of_other_files_leave_the_table)
 
 static int stop_churning;
 
-/* Code and data come and go, beside what is walked. */
+/* Code and data are mapped and unmapped beside the walked code. */
 static void *churns(void *arg)
 {
 	const char *path = arg;
@@ -848,8 +848,8 @@ static void *churns(void *arg)
 
 /*
  * Two files take turns at one place, each with its table, while another thread holds the
- * lock of all mappings most of the time. A walk may end there, and says why; what it has
- * is right.
+ * lock of all mappings most of the time. A walk may end there, and says why; its frames are
+ * right.
  */
 TEST_F(life, walk_while_another_thread_maps_and_unmaps_is_right_or_cut)
 {
@@ -906,8 +906,8 @@ static bool walks_to(const struct stack *s, const u8 *mem, unsigned int n, u64 o
 }
 
 /*
- * Another file whose table leads from PLAIN_CALLER to another address. It is for that
- * page, in the middle of what the stack goes through.
+ * Another file whose table leads from PLAIN_CALLER to another address. It is for that page,
+ * in the middle of the code on the stack.
  */
 #define OTHER_OUTER	(PLAIN_OUTER + 1)
 
@@ -947,7 +947,7 @@ TEST_F(life, page_of_another_file_has_the_table_of_that)
 	file_end(&other);
 }
 
-/* As large as what was there before, at the same place, and of the same file */
+/* As large as the mapping before, at the same place, and of the same file */
 TEST_F(life, page_from_elsewhere_in_the_file_has_its_own_rules)
 {
 	unsigned long at = (unsigned long)self->file.mem;
@@ -1078,8 +1078,8 @@ TEST_F(life, walk_while_another_thread_splits_the_mapping)
 }
 
 /*
- * do_mmap() is called with all mappings locked, and asks for a walk. That comes after it, and
- * by the tables of what is there then.
+ * do_mmap() is called with all mappings locked, and asks for a walk. The walk is made after
+ * it, by the tables of the new mappings.
  */
 TEST_F(life, mmap_that_a_kprobe_samples_has_the_tables)
 {
@@ -1118,7 +1118,7 @@ TEST_F(life, mmap_that_a_kprobe_samples_has_the_tables)
 	file_end(&other);
 }
 
-/* The part of the table for what is mapped, wherever that is */
+/* Only the part of the table for mapped code is used, wherever that is */
 TEST_F(life, mapping_of_a_part_of_a_file_has_that_part_of_the_table)
 {
 	u8 *mem = map_anon(0, 32 * PAGE, PROT_CODE, 0);
@@ -1307,7 +1307,7 @@ static pid_t child_without_vdso(const struct code_file *f, unsigned long vdso)
 	return pid;
 }
 
-/* Else a process could have its own rules used for the vDSO of all others. */
+/* Otherwise a process could have its own rules used for the vDSO of all others. */
 TEST_F(life, file_in_the_place_of_a_vdso_is_a_file)
 {
 	unsigned long vdso = getauxval(AT_SYSINFO_EHDR);
@@ -1360,7 +1360,7 @@ TEST_F(life, added_sframe_table_comes_before_the_table_for_the_file)
 	munmap(table, PAGE);
 }
 
-/* Whatever is known of the code after it, and wherever that begins */
+/* With any state and start of the code after it */
 TEST_F(life, added_sframe_table_counts_up_to_its_last_byte)
 {
 	unsigned long text = (unsigned long)self->file.mem, end;
@@ -1401,7 +1401,7 @@ TEST_F(life, added_sframe_table_counts_up_to_its_last_byte)
 	munmap(table, PAGE);
 }
 
-/* What is known of the code beside it, with a table or without, does not extend to it. */
+/* The state of the code beside it, with a table or without, does not extend to it. */
 TEST_F(life, caller_in_the_range_of_an_added_sframe_table)
 {
 	unsigned long text = (unsigned long)self->file.mem;
@@ -1458,7 +1458,7 @@ TEST_F(life, added_sframe_table_and_a_file_with_a_table_take_turns)
 	ASSERT_TRUE(plain_stack(&s, f->mem));
 	s.words[3 + 32] = text + OTHER_OUTER;
 	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
-	/* It is in no mapping with what comes after it, whose rules would have to go. */
+	/* It is not in one mapping with the code after it, which would lose its rules. */
 	ASSERT_EQ(0, madvise(f->mem + size, FILE_PAGES * PAGE - size, MADV_DONTDUMP));
 
 	for (i = 0; i < 4; i++) {
@@ -1523,7 +1523,7 @@ static int stack_through(u64 ip, u64 next, uint64_t *ips)
 	return stack_of_words(words, ips);
 }
 
-/* The file's own table has what the table for it does not cover. */
+/* The file's own table has the rules for code that the table for it does not cover. */
 TEST_F(life, table_for_the_file_comes_before_its_sframe_section)
 {
 	u64 next = (unsigned long)call_code_ip, beyond;
@@ -1549,7 +1549,7 @@ TEST_F(life, table_for_the_file_comes_before_its_sframe_section)
 	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
 	EXPECT_TRUE(is_cut(&image.code));
 	EXPECT_TRUE(is_cut(&image.code));
-	/* What comes after all functions of the section, too */
+	/* The code after all functions of the section, too */
 	beyond = (image.code.addr & -PAGE) + PAGE - 8;
 	for (i = 0; i < 2; i++) {
 		EXPECT_EQ(2, stack_through(beyond, next, ips));
@@ -1630,7 +1630,7 @@ TEST_F(life, sframe_section_that_can_be_read_later_counts_from_then_on)
 
 /*
  * The file is the same, and its table leaves the rules to the section, of which each process
- * can have a copy of its own. What one has looked up there is not found by the other.
+ * can have a copy of its own. Rules that one has looked up there are not found by the other.
  */
 TEST_F(life, sframe_rules_of_a_process_do_not_count_for_another)
 {
@@ -1669,7 +1669,7 @@ TEST_F(life, sframe_rules_of_a_process_do_not_count_for_another)
 	unlink(test_path("image"));
 }
 
-/* A table that the program added has all the say about its range. */
+/* A table that the program added is the only one for its range. */
 TEST_F(life, added_sframe_table_without_a_rule_comes_before_other_tables)
 {
 	unsigned long text = (unsigned long)self->file.mem;

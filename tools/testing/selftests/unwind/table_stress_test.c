@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tables for files under load: they come and go, are made up of random bytes, and
- * their files and memory change, while all CPUs walk stacks. Each walk has the frames
- * of one of the tables, or those without. If the table goes in the middle of it, the
- * rest of the walk is by another one, or without.
+ * Tables for files under load: they are inserted and removed, are made up of random bytes,
+ * and their files and memory change, while all CPUs walk stacks. Each walk has the frames of
+ * one of the tables, or those without. If the table is removed in the middle of it, the rest
+ * of the walk is by another one, or without.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -107,8 +107,8 @@ static bool begins_well(const struct trace *t, const u8 *mem)
 }
 
 /*
- * Mappings were being changed, or some code was not there just then, and nothing is
- * told of what comes after.
+ * Mappings were being changed, or some code was not there just then, and the rest of the
+ * stack is unknown.
  */
 static bool is_cut_short(const struct trace *t, const u8 *mem)
 {
@@ -332,7 +332,7 @@ TEST_F(storm, device_that_is_opened_and_closed)
 		ASSERT_LE(0, fd);
 		plain_table(self->table, rounds++ % 4);
 		EXPECT_LT(0, file_use(fd, self->table, &self->file));
-		/* The last word is that of whoever has the table now. */
+		/* The last table is the one that is attached now. */
 		EXPECT_TRUE(walks_plain(self->file.mem, (rounds - 1) % 4));
 		close(fd);
 		EXPECT_TRUE(walks_by_fp(self->file.mem));
@@ -344,7 +344,7 @@ TEST_F(storm, device_that_is_opened_and_closed)
 	EXPECT_LT(0, sum.by_fp);
 }
 
-/* Code comes and goes at one address, while tables for it come and go. */
+/* Code is mapped and unmapped at one address, while its tables are inserted and removed. */
 static void *churn_mappings(void *arg)
 {
 	struct _test_data_storm *self = arg;
@@ -387,7 +387,7 @@ TEST_F(storm, mappings_that_change_beside_the_code)
 	close(fd);
 }
 
-/* Files with tables come and go; their inodes are used again. */
+/* Files with tables are made and deleted; their inodes are used again. */
 TEST_F(storm, files_that_are_made_and_deleted)
 {
 	time_t start = time(NULL);
@@ -440,7 +440,7 @@ TEST_F(storm, files_that_take_each_others_place)
 	}
 	sum = stop_walkers(self);
 	tell(&sum);
-	/* Where the code goes in the middle of a walk, there is no table either. */
+	/* If the code is unmapped in the middle of a walk, there is no table either. */
 	EXPECT_EQ(0, sum.other);
 	EXPECT_EQ(0, sum.lost);
 	EXPECT_LT(0, sum.by_table[1]);
@@ -510,7 +510,7 @@ TEST_F(storm, rules_that_make_no_sense)
 	close(fd);
 }
 
-/* What has a valid header, and is otherwise changed somewhere, or everywhere */
+/* Tables with a valid header that are changed somewhere, or everywhere */
 TEST_F(storm, tables_of_random_bytes)
 {
 	unsigned long refused = 0, taken = 0;
@@ -567,7 +567,7 @@ static bool busy_open(struct up_ring *ring, int cpu)
 	return !up_open_pages(ring, &attr, -1, cpu, -1, 64);
 }
 
-/* Processes that come, are sampled, and go, with files of their own */
+/* Processes that start, are sampled, and end, with files of their own */
 static void child_lives(unsigned int n)
 {
 	static struct table t;
@@ -587,7 +587,7 @@ static void child_lives(unsigned int n)
 	}
 	if (file_use(fd, &t, &f) < 0)
 		_exit(3);
-	/* What is still attached then goes by itself, in whatever order. */
+	/* Tables that are still attached are then removed in any order. */
 	unlink(f.path);
 	rmdir(test_dir());
 	_exit(0);
@@ -674,7 +674,7 @@ TEST_F(storm, samples_of_all_cpus)
  * @base:	Address of the library
  * @stop:	The end
  * @room:	A page to map and to unmap
- * @ips:	What a walk has to have, but for the first address
+ * @ips: Addresses that a walk must have, except for the first one
  * @ring:	Its samples
  * @loads:	So often a library was loaded
  * @same_place:	and so often in the place of the other one
@@ -740,7 +740,7 @@ static void spin_stack(struct sampled *w, struct stack *s, unsigned int which)
 {
 	unsigned int own = 2 * w->nr + which, n = own, sp = 0, i;
 
-	/* What any other rule leads to */
+	/* The target of any other rule */
 	for (i = 0; i < STACK_WORDS; i++)
 		s->words[i] = w->base + PLAIN_FP;
 	s->ip = w->base + SPIN;
@@ -882,7 +882,7 @@ static void *churn_files(void *arg)
 	return NULL;
 }
 
-/* Untouched: what takes a fork long are the mappings, each of which it locks. */
+/* Untouched: a fork takes long because of the mappings, each of which it locks. */
 static u8 *map_large(void)
 {
 	u8 *mem = map_anon(0, LARGE_SIZE, PROT_NONE, MAP_NORESERVE);
@@ -906,7 +906,7 @@ static bool fork_once(void)
 }
 
 /*
- * Has enough time passed, and has all been seen that the test wants to see? Even a slow
+ * Has enough time passed, and has the test seen all outcomes that it wants? Even a slow
  * machine does not need eight times as long.
  */
 static bool loaded_enough(const struct sampled *workers, time_t start)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Walks by tables for files: each kind of rule in a topmost frame and in a caller,
- * where rules begin and end, and what perf says of a walk that is complete. The
- * stacks are made up, and their frames known.
+ * where rules begin and end, and the marks of perf for a complete walk. The stacks are
+ * made up, and their frames known.
  */
 #include <pthread.h>
 #include <sys/auxv.h>
@@ -12,7 +12,7 @@
 #include "table_lib.h"
 #include "unwind_harness.h"
 
-/* Return addresses: of the rule under test, and of what follows */
+/* Return addresses: of the rule under test, and of the frames after it */
 #define AT_CALLER	(8 * PAGE + 0x10)
 #define AT_CALLER_2	(9 * PAGE + 0x20)
 #define AT_OUTER	(12 * PAGE + 0x30)
@@ -52,8 +52,8 @@ FIXTURE_TEARDOWN(walk)
 }
 
 /*
- * A table with these rules for AT_MIDDLE and for the two callers; what is after
- * them is outermost, and all else unknown.
+ * A table with these rules for AT_MIDDLE and for the two callers; the code after them is
+ * outermost, and all else unknown.
  */
 static bool use_rules(struct _test_data_walk *self, struct unwind_table_rule top,
 		      struct unwind_table_rule caller,
@@ -151,7 +151,7 @@ TEST_F(walk, frame_pointer_is_found_where_the_rule_says)
 	EXPECT_TRUE(FRAMES(true, AT_CALLER, AT_CALLER_2, AT_OUTER));
 }
 
-/* More than are looked at in one go, so the way in and out of that is passed. */
+/* More than are read in one go, so that this is left and entered again */
 TEST_F(walk, stack_of_hundred_frames_is_complete)
 {
 	int n = 120, i;
@@ -181,7 +181,7 @@ TEST_F(walk, stack_of_hundred_frames_is_complete)
 /* ------------------------------------------------------------------------ */
 /* Other places								      */
 
-/* CFA is what is at @reg + @off, and @add more. */
+/* CFA is the word at @reg + @off, plus @add. */
 static struct unwind_table_rule rule_deref(unsigned int reg, s32 off, s32 add)
 {
 	struct unwind_table_rule rule = rule_cfa(0, 0);
@@ -360,7 +360,7 @@ TEST_F(walk, frame_pointer_that_a_rule_restores_is_known_again)
 	}
 }
 
-/* What is said to be relative to it, or in it, is not known either. */
+/* Places relative to it, or in it, are not known either. */
 TEST_F(walk, frame_pointer_by_an_unknown_one_is_unknown)
 {
 	struct unwind_table_rule rules[] = {
@@ -618,7 +618,7 @@ TEST_F(walk, lower_stack_that_is_none_ends_the_walk)
 	EXPECT_TRUE(FRAMES(false));
 }
 
-/* What the kernel documents as its limit */
+/* The documented limit of the kernel */
 #define MAX_SWITCHES	16
 
 /*
@@ -739,8 +739,8 @@ static bool walk_at_exit(struct stack *s, struct trace *t)
 }
 
 /*
- * A process of its own, nothing of whose code is known yet. What the kernel keeps of
- * that takes memory, but no page fault.
+ * A separate process, whose code is not known yet. The kernel's state of it takes memory,
+ * but no page fault.
  */
 TEST_F(walk, first_walk_of_a_process_is_by_tables_at_its_exit)
 {
@@ -912,7 +912,7 @@ static struct unwind_table_rule rule_signal(s32 off)
 	return rule;
 }
 
-/* What it leads to is not after a call: the rule is that of the address itself. */
+/* The address it leads to is not after a call: the rule is that of the address itself. */
 TEST_F(walk, signal_frame_leads_to_code_that_was_interrupted)
 {
 	struct table *t = self->table;
@@ -1097,7 +1097,7 @@ TEST_F(walk, outermost_frame_behind_a_frame_pointer_that_nothing_checks)
 	file_end(&other);
 }
 
-/* Nobody says what code is for which an SFrame table has no row. */
+/* An SFrame table says nothing about code without a row. */
 TEST_F(walk, outermost_frame_behind_a_hole_in_an_sframe_table)
 {
 	u8 *code = map_anon(0, PAGE, PROT_CODE, 0);
@@ -1226,8 +1226,9 @@ TEST_F(walk, page_of_the_file_that_is_in_two_segments)
 }
 
 /*
- * Where offsets in the file are higher than addresses, the table has rules for what would
- * be at addresses below 0 and from there on. What is below the mapping is other code.
+ * Where offsets in the file are higher than addresses, the table has rules for code that
+ * would be at addresses below 0 and from there on. The code below the mapping is another
+ * one.
  */
 TEST_F(walk, code_below_a_mapping_with_a_high_offset_has_no_rules)
 {
@@ -1471,8 +1472,8 @@ static int enter_io_uring(struct stack *s)
 }
 
 /*
- * A sample at the end of that system call has the frames itself. @most is what such
- * a sample has room for. The @last one of an event that has an output is walked in place.
+ * A sample at the end of that system call has the frames itself. @most is the room of such
+ * a sample. The @last one of an event that has an output is walked in place.
  */
 static bool walk_in_the_middle(struct _test_data_walk *self, unsigned int most, bool last,
 			       struct up_ring *enter, struct up_ring *exit)
@@ -1563,7 +1564,7 @@ TEST_F(walk, sample_that_comes_after_the_walk_says_whether_it_is_complete)
 	check_in_the_middle(_metadata, self, 0, ips, 1, false);
 }
 
-/* It has as many frames by frame pointer, of which two are others. */
+/* By frame pointer it has as many frames, but two differ. */
 TEST_F(walk, sample_walked_in_place_after_the_walk_says_whether_it_is_complete)
 {
 	u64 frames[6] = { (u64)&frames[2], at(self, AT_OUTER), (u64)&frames[4],

@@ -8,7 +8,7 @@
 
 #include "../kselftest_harness.h"
 
-/* This is for what hangs: a guest on a busy machine may take long. */
+/* Against hangs only: a guest on a busy machine may take long. */
 #undef TEST_TIMEOUT_DEFAULT
 #define TEST_TIMEOUT_DEFAULT	120
 

@@ -20,8 +20,8 @@ const char *need_module(void)
 }
 
 /*
- * Start a session. All that was set up through it goes when its last
- * descriptor is closed, whatever became of the test. Returns fd or -errno.
+ * Start a session. All that was set up through it is removed when its last
+ * descriptor is closed, however the test ends. Returns fd or -errno.
  */
 static int mod_open(void)
 {
@@ -65,8 +65,8 @@ static bool log_parse(char *line, struct log_entry *entry)
 }
 
 /*
- * Append to @log what the session has logged since the last call. Start with
- * a zeroed log. Returns 0, or -errno.
+ * Append to @log the lines that the session has logged since the last call.
+ * Start with a zeroed log. Returns 0, or -errno.
  */
 int mod_log(int fd, struct log *log)
 {
@@ -244,7 +244,7 @@ void session_end(struct session *s)
 	log_free(&s->log);
 }
 
-/* Forget what was read from the log, after reading all of it. */
+/* Forget the log, after reading all of it. */
 void session_forget(struct session *s)
 {
 	mod_log(s->fd, &s->log);
@@ -253,7 +253,7 @@ void session_forget(struct session *s)
 
 /*
  * Disarm, and wait until the engine is off, which it never is while somebody
- * else uses it. Returns what is wrong, or an empty string.
+ * else uses it. Returns an error, or an empty string.
  */
 const char *switch_off(struct session *s)
 {
@@ -267,7 +267,7 @@ const char *switch_off(struct session *s)
 		if (mod_cmd(s->fd, "req 2 task") || mod_log(s->fd, &s->log))
 			return "request failed";
 		if (log_rets(&s->log, 1, -EINVAL) > before) {
-			/* It refuses first; then the hooks go. */
+			/* It refuses first; then the hooks are removed. */
 			usleep(500000);
 			return "";
 		}

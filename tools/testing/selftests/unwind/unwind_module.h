@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A session with the module test_unwind_deferred, which makes requests at places
- * of the kernel, and the log of what became of them.
+ * of the kernel, and the log of their answers.
  */
 #ifndef _SELFTESTS_UNWIND_MODULE_H
 #define _SELFTESTS_UNWIND_MODULE_H
 
 #include "unwind_test.h"
 
-/* What the in-kernel API calls them. */
+/* Values of the in-kernel API */
 #define UT_QUEUED		0
 #define UT_ALREADY_PENDING	1
 #define UT_ALREADY_EXECUTED	2
@@ -20,8 +20,8 @@
  * One line of the log:
  *	R  a request; ret, cookie, context and, if ret is UT_ALREADY_EXECUTED,
  *	   the cached trace
- *	C  a callback; timestamp is what the engine handed over
- *	P  how often a probe was hit (ret) and made a request (nr); work is its
+ *	C a callback; timestamp is the one from the engine P how often a probe
+ *	was hit (ret) and made a request (nr); work is its
  *	   number
  *	M  a task's state: ret is 1 if a context is open, nr 1 if it has a cache
  *	O  lines that found the log full (nr)

@@ -64,7 +64,7 @@ const char *need_perf_deferred(void)
 	return NULL;
 }
 
-/* For what does not apply to walks in place */
+/* For tests that do not apply to walks in place */
 const char *need_deferral(void)
 {
 	return in_place ? "is about walks on the way to user space" : NULL;
@@ -312,7 +312,7 @@ static void up_get_sample_id(struct up_rec *rec, const unsigned char *p,
 	rec->id = up_get(&p, end, 8, &rec->bad);
 	rec->cpu = up_get(&p, end, 4, &rec->bad);
 	up_get(&p, end, 4, &rec->bad);
-	/* What is left over is as wrong as what is missing */
+	/* Surplus bytes are as wrong as missing ones */
 	if (p != end)
 		rec->bad = true;
 }
@@ -368,7 +368,7 @@ static void up_parse(struct up_ring *ring, struct up_rec *rec,
 	}
 }
 
-/* Move what the kernel has written into ring->recs; returns how many came. */
+/* Move the records of the kernel into ring->recs; returns their number. */
 size_t up_drain(struct up_ring *ring)
 {
 	struct record *rec = malloc(sizeof(*rec));
@@ -389,7 +389,7 @@ size_t up_drain(struct up_ring *ring)
 	return ring->nr_recs - old;
 }
 
-/* Throw away what is in the buffer. */
+/* Discard the contents of the buffer. */
 void up_reset(struct up_ring *ring)
 {
 	up_drain(ring);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What all tests of deferred user space unwinding share.
+ * Shared by all tests of deferred user space unwinding.
  */
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -312,8 +312,8 @@ const char *need_cpus(int nr)
 
 /*
  * Let @size addresses from @addr on pass for return addresses: the call before
- * each of them must be in executable memory, or a walk ends there. So it does if what
- * comes after the call is not in memory.
+ * each of them must be in executable memory, or a walk ends there. So it does if the
+ * code after the call is not in memory.
  */
 bool map_code(unsigned long addr, size_t size)
 {
@@ -326,7 +326,7 @@ bool map_code(unsigned long addr, size_t size)
 
 /*
  * Two pages. The second begins with a frame, the outermost one, that returns to @ret. It
- * is in memory, but not in the page tables of anybody. NULL if that cannot be had.
+ * is in memory, but not in the page tables of anybody. NULL on failure.
  */
 char *absent_stack(const void *ret)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What all tests of deferred user space unwinding share: what they need of the
- * machine and of the kernel, and what libc does not have.
+ * Shared by all tests of deferred user space unwinding: prerequisites of the
+ * machine and of the kernel, and functions that libc does not have.
  */
 #ifndef _SELFTESTS_UNWIND_TEST_H
 #define _SELFTESTS_UNWIND_TEST_H
@@ -28,7 +28,7 @@
 
 #include "../kselftest.h"
 
-/* Flags between threads: what was written before set_flag() is seen after. */
+/* Flags between threads: writes before set_flag() are seen after it. */
 static inline int get_flag(const int *flag)
 {
 	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
@@ -40,7 +40,7 @@ static inline void set_flag(int *flag, int value)
 }
 
 /*
- * What a test cannot do without. These return NULL, or the reason for a skip.
+ * Prerequisites of a test. These return NULL, or the reason for a skip.
  * Anything that goes wrong after them is a failure.
  */
 const char *need_root(void);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the tests of the walker share.
+ * Shared by the tests of the walker.
  */
 #include <signal.h>
 
@@ -33,7 +33,7 @@ bool walk_begin(void)
 	if (up_write_number(SYSCTL_MAX_STACK, 1024) ||
 	    open_syscall_event(&walk.ring, NR_GETPPID, DEFER))
 		return false;
-	/* Tables are not to be had unless somebody might hand some in. */
+	/* Walks do not look for tables unless somebody might hand some in. */
 	if (in_place && open(TABLE_DEVICE, O_RDWR | O_CLOEXEC) < 0)
 		return false;
 	walk.records = in_place ? 0 : 1;
@@ -87,7 +87,7 @@ unsigned long build(unsigned long fp, int n)
 	return fp;
 }
 
-/* Stack memory in a file: MADV_DONTNEED takes the page, not what is in it. */
+/* Stack memory in a file: MADV_DONTNEED drops the page, not its contents. */
 bool stack_from_file(void)
 {
 	int fd = syscall(SYS_memfd_create, "stack", 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the tests of the walker share. A perf event on raw_syscalls:sys_enter with
+ * Shared by the tests of the walker. A perf event on raw_syscalls:sys_enter with
  * both deferred bits samples one system call, made by a stub of walker_stubs.S
  * with a stack that the test has written, and the record is compared with the
  * addresses that this stack holds. Built for x86-64, x32 and i386.
@@ -70,7 +70,7 @@ void put_frame(unsigned long fp, word next, word ra);
 unsigned long build(unsigned long fp, int n);
 bool stack_from_file(void);
 
-/* What is expected of them */
+/* Expected traces of them */
 void want_nothing(void);
 void want(uint64_t ip);
 void want_frames(int from, int n);
@@ -83,7 +83,7 @@ int open_tracepoint(struct up_ring *ring, const char *system, const char *name,
 		    uint64_t bits);
 int open_uprobe(struct up_ring *ring, const void *addr, bool ret, uint64_t bits);
 
-/* One system call, and what was recorded of it */
+/* One system call, and the recorded trace of it */
 struct probe probe_of(void *stub, unsigned long sp, uint64_t fp, long nr);
 bool sample_syscall(long nr);
 struct up_rec *sample(struct probe *p);
@@ -99,7 +99,7 @@ bool event_is_wanted(struct up_ring *ring, struct probe *p);
 struct probe probe_kill(void *stub, unsigned long sp, uint64_t fp, int sig);
 
 #if defined(__x86_64__) && !defined(__ILP32__)
-/* What the kernel pushes: struct ucontext, after the return address */
+/* Pushed by the kernel: struct ucontext, after the return address */
 struct forged_frame {
 	uint64_t uc_flags;
 	uint64_t uc_link;

@@ -92,7 +92,7 @@ FIXTURE(crossing)
 	int fd, nr;
 	unsigned long mem;
 	struct probe probe;
-	/* What is expected, with the table and without */
+	/* The expected addresses, with the table and without */
 	u64 ips[(MAX_CROSSINGS + 2) * PIECE_IPS];
 	int nr_ips, nr_bare;
 	bool outermost;
@@ -319,7 +319,7 @@ static bool put_code(struct _test_data_crossing *self)
 	return file_map(&self->file) && map_file(self);
 }
 
-/* What is added is for two ranges, so that a walk goes from one to the other. */
+/* Tables are added for two ranges, so that a walk goes from one to the other. */
 static bool use_table(struct _test_data_crossing *self)
 {
 	unsigned long code = self->mem, start = code + SFRAME;
@@ -420,8 +420,8 @@ static bool walk(struct _test_data_crossing *self, u64 want, bool less, bool les
 }
 
 /*
- * Walk @times. Walks at the event do not look at tables in the memory of a program, but at
- * what deferred walks have found there. With @cold, there was no deferred walk before.
+ * Walk @times. Walks at the event do not read tables in the memory of a program, but use the
+ * rules that deferred walks have found there. With @cold, there was no deferred walk before.
  */
 static bool walks(struct _test_data_crossing *self, int times, int want, bool cold)
 {

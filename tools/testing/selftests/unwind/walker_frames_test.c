@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The walker: which frames come out of a user stack by frame pointers, one by one,
- * however malformed it is, and whatever becomes of it during the walk.
+ * however malformed it is, and however it changes during the walk.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -60,11 +60,11 @@ static bool ends_at(unsigned long ra, bool return_to_0, bool outermost)
 	rec = sample(&p);
 	if (!is_wanted(rec) || !(rec->misc & OUTERMOST) == outermost)
 		return false;
-	/* Frame pointers are believed here, and nothing else. */
+	/* Only frame pointers are believed here. */
 	return !outermost || UT_MISC_END(rec->misc) == UT_END_UNCHECKED;
 }
 
-/* What frame pointers lead to is the outermost frame only if the program begins there. */
+/* Frame pointers lead to the outermost frame only if the program begins there. */
 TEST_F(walk, stack_is_complete_where_the_program_begins)
 {
 	unsigned long entry = getauxval(AT_ENTRY);
@@ -169,8 +169,8 @@ TEST_F(walk, frame_across_a_page_boundary_is_found)
 
 /*
  * Addresses that look special interrupt the fast path. Wherever that happens,
- * the trace must not get longer than the room it has. (What comes after that room
- * belongs to somebody else: KASAN tells.)
+ * the trace must not get longer than the room it has. (The memory after that room
+ * belongs to somebody else: KASAN notices.)
  */
 TEST_F(walk, deeper_stack_with_a_false_restorer_is_cut_at_510_entries)
 {
@@ -359,7 +359,7 @@ TEST_F(walk, last_address_of_user_space_is_stored)
 }
 #endif
 
-/* It is no caller, and whatever is there is no frame's. 32-bit code is not asked. */
+/* It is no caller, and the words there are of no frame. 32-bit code is not checked. */
 TEST_F(walk, address_that_is_no_code_ends_the_walk)
 {
 	want(A(stub_plain_ip));

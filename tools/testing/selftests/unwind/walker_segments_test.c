@@ -281,7 +281,7 @@ TEST_F(walk, selectors_in_a_signal_frame_are_those_of_user_space)
 	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
 }
 
-/* What the kernel pushes for 32-bit code, from the registers on */
+/* Pushed by the kernel for 32-bit code, from the registers on */
 struct forged_regs_32 {
 	uint32_t seg[4];
 	uint32_t di, si, bp, sp, bx, dx, cx, ax;

@@ -11,7 +11,7 @@
 #include "unwind_harness.h"
 
 #ifndef __x86_64__
-/* What of a 32-bit ELF file it takes to find a symbol */
+/* The parts of a 32-bit ELF file that are needed to find a symbol */
 #define VDSO_SHOFF	32
 #define VDSO_SHNUM	48
 #define VDSO_DYNSYM	11
@@ -57,9 +57,9 @@ static void *vdso_symbol(const char *name)
 struct sigkind {
 	const char *name;
 	unsigned long flags;
-	/* What sigaction gets; NULL is the vDSO's */
+	/* Restorer for sigaction; NULL is the vDSO's */
 	void *restorer;
-	/* What is on the stack */
+	/* Contents of the stack */
 	void *trampoline;
 };
 
@@ -92,7 +92,7 @@ static void want_handler(void *trampoline)
 	want_frames(0, 4);
 }
 
-/* What handler_raise() sends to its own thread */
+/* The signal that handler_raise() sends to its own thread */
 static void raise_in_handler(int sig)
 {
 	handler_raise_args[0] = NR_TGKILL;
@@ -121,7 +121,7 @@ FIXTURE_VARIANT(interrupted)
 {
 	char *stub;
 	char *ip;
-	/* What is at the stack pointer, and whether it is a return address */
+	/* The word at the stack pointer, and whether it is a return address */
 	void *top;
 	bool has_caller;
 	unsigned long flags;
@@ -389,7 +389,7 @@ TEST_F(walk, code_after_a_trampoline_is_ordinary_code)
 	EXPECT_TRUE(stub_is_wanted(stub_near, build(walk.fp, 4)));
 }
 
-/* What sigaction() was given need not be a trampoline at all. */
+/* The address given to sigaction() need not be a trampoline at all. */
 TEST_F(walk, restorer_that_is_no_trampoline_is_an_ordinary_address)
 {
 	/* Nothing like it, another system call, none, that of another mode */

@@ -135,7 +135,7 @@ LABEL stub_endbr_push_ip
 	mov	SP, BP
 	jmp	probe_back
 
-/* What is the second instruction of a function, without the first */
+/* The usual second instruction of a function, without the first */
 LABEL stub_mov
 	SYSCALL
 LABEL stub_mov_ip
@@ -372,7 +372,7 @@ LABEL restorer_rt_endbr
 	syscall
 	nop
 
-/* A trampoline, and right after it what is none any more */
+/* A trampoline, and right after it other code */
 LABEL restorer_near
 	mov	$NR_RT_SIGRETURN, %eax
 	syscall

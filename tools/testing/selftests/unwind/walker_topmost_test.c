@@ -2,7 +2,7 @@
 /*
  * The walker at the topmost frame: whether the caller of a function is found
  * depends on the instruction, with a uprobe on it or not, and must not. In memory of no
- * file this is so for callers as well, where all that they do is return.
+ * file this also holds for callers that only return.
  */
 #include <poll.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ FIXTURE_VARIANT(topmost)
 	char *ip;
 	/* The function returns, so that its caller has to be real. */
 	bool returns;
-	/* What is at the stack pointer is a return address. */
+	/* The word at the stack pointer is a return address. */
 	bool has_caller;
 	bool has_caller_if_probed;
 };
@@ -252,7 +252,7 @@ FIXTURE_VARIANT_ADD(function, other_encoding)
 
 /*
  * With a return probe, there is a trampoline between the function and its caller.
- * It does not show, whatever it has on the stack at each of its instructions.
+ * It does not show, although it has words on the stack at some of its instructions.
  */
 FIXTURE_VARIANT_ADD(function, with_a_uretprobe)
 {
@@ -412,7 +412,7 @@ static const struct epilogue epilogues[] = {
 				0x41, 0x5e, 0x41, 0x5f, 0xc3 }, 0x38, 0x10 },
 };
 
-/* What is none of these, or not yet; by frame pointer, all have the same caller. */
+/* Code that is none of these, or not yet; by frame pointer, all have the same caller. */
 static const struct epilogue others[] = {
 	{ "leave", { 0xc9, 0xc3 } },
 	{ "nop", { 0x90, 0xc3 } },
@@ -500,7 +500,7 @@ TEST_F(walk, other_code_after_a_call_is_walked_by_frame_pointer)
 	}
 }
 
-/* Nothing is remembered of code that nobody tells the changes of. */
+/* Code whose changes are not reported is not remembered. */
 TEST_F(walk, epilogue_that_comes_and_goes)
 {
 	unsigned char *code = code_page(), *at = code + 0x100;
@@ -532,7 +532,7 @@ TEST_F(walk, epilogue_at_the_end_of_the_last_page)
 	EXPECT_TRUE(epilogue_is_wanted(e, code + PAGE - len + 1, false));
 }
 
-/* As above, but the walk ends at @at, for this reason; what is no code is no caller. */
+/* As above, but the walk ends at @at, for this reason; no caller is outside of code. */
 static bool epilogue_ends_walk(const struct epilogue *e, const unsigned char *at,
 			       unsigned int end)
 {
@@ -550,7 +550,7 @@ static bool epilogue_ends_walk(const struct epilogue *e, const unsigned char *at
 	       UT_MISC_END(rec->misc) == end;
 }
 
-/* Only the kernel is asked for its page, and what is no code is not looked at. */
+/* Only the kernel is asked for its page, and addresses without code are not looked at. */
 TEST_F(walk, epilogue_that_is_not_there_is_not_made_up)
 {
 	const struct epilogue *e = &epilogues[4];

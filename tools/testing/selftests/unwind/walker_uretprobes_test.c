@@ -198,7 +198,7 @@ TEST_F(walk, recursive_uretprobe_shows_every_real_return_address)
 
 /*
  * The trampoline is a system call here, with three registers pushed before
- * it: what is sampled at its entry and its exit still has the caller on top.
+ * it: samples at its entry and its exit still have the caller on top.
  */
 TEST_F(walk, system_call_of_the_uretprobe_shows_the_callers)
 {

@@ -56,8 +56,8 @@ FIXTURE_TEARDOWN(wait)
 }
 
 /*
- * Let go of the page, after a walk through the other two frames: what has to be known of
- * their code is not waited for, either.
+ * Drop the page, after a walk through the other two frames: the state of their code is not
+ * waited for, either.
  */
 static bool drop(struct _test_data_wait *self)
 {
@@ -364,7 +364,7 @@ TEST_F(wait, mmap_lock_of_who_waits_for_fuse_is_not_waited_for)
 /* ------------------------------------------------------------------------ */
 /* Tasks that do not wait						    */
 
-/* Those that do such work may be what the page would come from. */
+/* Tasks that do such work may be the ones that supply the page. */
 TEST_F(wait, io_flusher_waits_for_no_page)
 {
 	ASSERT_TRUE(drop(self));
