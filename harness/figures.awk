@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What harness/figures does with one file, by -v mode:
+# The work of harness/figures on one file, by -v mode:
 #   table        a .tsv as a table of Markdown, and where its figures come from
 #   text         a .txt as an indented block, and where it comes from
-#   renew        print the second file, a .tsv, with the values of the first one, which holds
-#                what a command has printed
+#   renew        print the second file, a .tsv, with the values of the first one, the output of
+#                a command
 #   bench, unmodified, event-tools, deb-test   figures of what the command printed: name, row, column and
 #                value, command, commit and date
 BEGIN { FS = OFS = "\t" }

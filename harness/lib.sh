@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What the verbs share: where things are, stage lines, the toolchain root.
-# Every path can be moved by the variable of the same name.
+# Shared by the verbs: paths, stage lines, the toolchain root. Every path can be moved by the
+# variable of the same name.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
@@ -70,8 +70,8 @@ may_mount() {
 	die "root may not mount here: a container has to be started with --privileged (docs/trying.md)"
 }
 
-# in_root COMMAND - run a shell command inside the toolchain root. The mounts
-# live in a private namespace and go away with it, however the command ends.
+# in_root COMMAND - run a shell command inside the toolchain root. The mounts live in a private
+# namespace and disappear with it, however the command ends.
 in_root() {
 	"$top/harness/enter" "$@"
 }
@@ -131,7 +131,7 @@ host_mirror() {
 
 apt_update() { apt-get update -q -o Acquire::Retries=3; }
 
-# use_mirror - set mirror and keyring, for who downloads from Debian
+# use_mirror - set mirror and keyring, for downloads from Debian
 use_mirror() {
 	mirror=${UNWIND_MIRROR:-$(host_mirror)}
 	if [[ -z $mirror ]]; then
@@ -165,8 +165,8 @@ base_versions() {
 }
 upstream_of() { local v=${1%%-*}; echo "${v#*:}"; }
 
-# package_time - the time of the last commit that changed what packages are built from;
-# edits that are in no commit count as later
+# package_time - the time of the last commit that changed the inputs of packages; edits that are
+# in no commit count as later
 package_time() {
 	local when
 	when=$(TZ=UTC0 git -C "$top" log -1 --format=%cd --date=format-local:%Y%m%d.%H%M -- \
@@ -222,9 +222,9 @@ tgit() {
 		-c gc.auto=0 -c advice.detachedHead=false "$@"
 }
 
-# series_steps - the patch names in order; series_adds NAME - what it brings; series_paths -
-# what all bring. The series of another base has its order in one file, and which of the
-# new files here are copied with which step in another.
+# series_steps - the patch names in order; series_adds NAME - the files that it adds;
+# series_paths - those of all. The series of another base has its order in one file, and which of
+# the new files here are copied with which step in another.
 series=$top/$patches/series
 series_files=$series
 [[ $BASE = 6.12 ]] || series_files=$top/$patches/files
@@ -241,7 +241,7 @@ patched() { sed '1,/^---$/d' "$1" | sed -n 's#^--- a/##p'; }
 # has_hunks FILE - false for a step that only adds files
 has_hunks() { grep -q '^diff --git ' "$1"; }
 
-# series_inputs - what the tree is made from, one "hash path" line each
+# series_inputs - the inputs of the tree, one "hash path" line each
 series_inputs() {
 	(cd "$top" && {
 		printf '%s\n' "$patches/series" "$patches/${series_files##*/}"

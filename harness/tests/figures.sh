@@ -81,7 +81,7 @@ figures > "$tmp/out" 2>&1 || true
 pass figures-says-of-a-tree-without-a-commit-before-which-it-was \
 	grep -qxF '*`make test`, tree before commit 89abcde, 2026-01-03*' "$pages/README.md"
 
-# What must not be
+# Pages and tables that must be refused
 wrong_table() { # NAME TEXT ROW...
 	fresh
 	table cost "${@:3}"

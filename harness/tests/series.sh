@@ -76,7 +76,7 @@ pass author-survives test "$(tree_git log -1 --format=%an)" = 'A Ünther'
 pass refresh-after-tree "$repo/harness/refresh"
 pass round-trip-is-byte-identical test "$before" = "$(snapshot)"
 
-# What is mailed: a cover letter, the steps, and nothing of ours changed
+# The mails: a cover letter, the steps, and nothing of ours changed
 printf '# Numbers in words\n\nThe text.\n' > "$repo/patches/cover.md"
 before=$(snapshot)
 pass export-writes-the-series "$repo/harness/export" "$tmp/mail" 2 'A B <a@b.example>'
@@ -169,7 +169,7 @@ rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"
 refuse wrong-context-fails 'kernel/one' "$repo/harness/tree"
 restore
 
-# What check must refuse
+# Series that check must refuse
 broken() { # NAME TEXT COMMAND
 	bash -euc "cd '$repo'; $3"
 	refuse "$1" "$2" "$repo/harness/check" -s

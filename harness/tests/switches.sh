@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What tests/switches/judge makes of the output of perf script, with a made-up table.
+# The result of tests/switches/judge for the output of perf script, with a made-up table.
 # Sourced by run, which sets these:
 : "${tmp:?}" "${harness:?}"
 
 switches=$tmp/switches
 mkdir -p "$switches/bin"
-# "show --rows FILE OFFSET"; what is in no file is asked of none.
+# "show --rows FILE OFFSET"; it is not asked about addresses in no file.
 cat > "$switches/bin/unwind-tables" << 'END'
 #!/bin/bash
 case $4 in

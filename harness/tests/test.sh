@@ -70,7 +70,7 @@ pass test-builds-once test "$(xargs < "$faked/out/builds")" = 'one two broken'
 pass test-of-one-suite-that-passes faked "$faked/harness/test" alone
 refuse test-of-no-such-suite-fails 'there are: alone first' faked "$faked/harness/test" none
 
-# What comes late is built meanwhile.
+# Kernels for later suites are built meanwhile.
 rm "$faked"/harness/suites/* "$faked/out/builds"
 suite 10-early '# needs: one' 'met begun; : > seen; echo ok 1 seen'
 suite 20-late $'# needs: kernel\n# ahead: kernel' 'echo ok 1 built'
@@ -94,7 +94,7 @@ faked "$faked/harness/test" idle > "$tmp/said" 2>&1 || true
 pass test-of-one-suite-alone-is-not-idle says '0 passed, 1 failed, 0 skipped'
 rm "$faked"/out/*
 
-# CI runs what failed a second time, alone, and counts that.
+# CI runs failed suites a second time, alone, and counts that.
 rm "$faked"/harness/suites/*
 twice='if [[ -e before ]]; then ((${#running[@]} == 1)); echo ok 1 in the end; else : > before; echo not ok 1 at first; fi'
 suite 10-once '# beside' "$twice"
@@ -120,7 +120,7 @@ rm "$faked/out/before"
 faked "$faked/harness/test" once > "$tmp/said" 2>&1 && rc=0 || rc=$?
 result $((rc != 1)) test-outside-of-ci-runs-a-suite-once
 
-# What failed counts where the others have taken the time to run it again.
+# A failure counts if the others have left no time to run it again.
 rm "$faked/out/before"
 suite 13-long '' 'sleep 4; echo ok 1 good'
 faked env CI=true UNWIND_CI_SECONDS=3 "$faked/harness/test" once long > "$tmp/said" 2>&1 && rc=0 || rc=$?
@@ -131,7 +131,7 @@ faked env CI=true UNWIND_CI_LAST=-1 "$faked/harness/test" always steady > "$tmp/
 result "$rc" test-in-ci-begins-nothing-too-late
 pass test-in-ci-counts-what-comes-too-late says '0 passed, 0 failed, 2 skipped'
 
-# However it ends, nothing goes on.
+# However it ends, no process goes on.
 rm "$faked"/harness/suites/*
 suite 10-left $'# beside' 'sleep 3600 & echo $! >> sleeping; sleep 3601 & echo $! >> sleeping; wait'
 suite 11-right $'# beside' 'sleep 3602 & echo $! >> sleeping; wait'
@@ -183,7 +183,7 @@ stop() { # HOW
 	kill $PPID
 	exit
 }
-# The next program, too, is taken, but nothing is heard of it.
+# The next program is taken, too, but prints nothing.
 [[ $guest != "$(cat "$FAKED/out/next" 2> /dev/null)" || -e $FAKED/out/died ]] || stop dies
 printf '%s\n' 'TAP version 13' 1..1 "# selftests: ${program/:/: }"
 [[ $program != "unwind:${FAKED_STOP:-}" ]] || stop stopped
@@ -225,7 +225,7 @@ pass selftests-run-again-where-it-failed once new_test walker_frames_test deferr
 pass selftests-when-it-fails-after-one guests '4 passed, 0 failed, 0 skipped' FAKED_DIES_AFTER=deferred_stress
 pass selftests-keep-the-one-before once new_test walker_frames_test deferred_window deferred_stress
 
-# What failed is run again, and what did not is counted once.
+# Failed programs are run again, and the others are counted once.
 pass selftests-that-fail guests '3 passed, 1 failed, 0 skipped' FAKED_FAIL=deferred_window
 cp "$tmp/said" "$tmp/first"
 pass selftests-again guests '4 passed, 0 failed, 0 skipped' UNWIND_AGAIN="$tmp/first"

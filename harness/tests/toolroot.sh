@@ -39,7 +39,7 @@ pass toolroot-of-programs-is-complete test -e "$tmp/roots/root-programs/usr/comp
 pass toolroot-of-hotspot-is-another toolroot hotspot
 pass toolroot-of-hotspot-is-of-debian-12 grep -qx 'bookworm' "$tmp/roots/suite"
 refuse toolroot-of-another-name-is-refused 'unknown root bookworm' toolroot bookworm
-# On a host without a browser, whose apt says what it is asked for, and fails
+# On a host without a browser, whose apt prints its arguments, and fails
 mkdir "$tmp/few"
 for file in /bin/* /usr/bin/*; do ln -sf "$file" "$tmp/few"; done
 rm -f "$tmp"/few/{apt-get,chromium,npm}
@@ -59,7 +59,7 @@ in_ci=
 rm "$tmp/roots/root-forky.stamp"
 refuse toolroot-without-stamp-is-made-again 'making the forky root failed' toolroot forky
 
-# Two checkouts with one cache: who comes second waits, and makes nothing again.
+# Two checkouts with one cache: the second one waits, and makes nothing again.
 until_true() { # COMMAND... - give up after a minute
 	local tries=600
 	until "$@" 2> /dev/null; do ((tries--)) && sleep 0.1 || return 1; done
@@ -77,7 +77,7 @@ pass first-toolroot-ends-well wait "$first"
 pass second-toolroot-ends-well wait "$second"
 pass toolroot-was-made-once test "$(wc -l < "$tmp/runs")" = 1
 
-# A root that somebody else made may lack what came later.
+# A root that somebody else made may lack later packages.
 mkdir -p "$tmp/bare/bin"
 cp /bin/true "$tmp/bare/bin/bash"
 refuse boot-without-an-emulator-says-so 'no emulator in the toolchain root' \

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# What tests/unmodified makes of the output of perf script, with a made-up table.
-# Sourced by run, which sets these:
+# The results of tests/unmodified for the output of perf script, with a made-up
+# table. Sourced by run, which sets these:
 : "${tmp:?}" "${harness:?}"
 
 counting=$tmp/counting
@@ -124,8 +124,8 @@ pass ends-tells-where-the-kernel-says-cut tells "1 are cut in the kernel's word,
 pass ends-tells-where-the-kernel-says-complete \
 	tells "1 are complete in the kernel's word, but not by their end: 1 at f in /lib/libc.so.6"
 
-# pairs CALLER [NR [FRAMES]] - a stack taken twice; CALLER is what DWARF has for the
-# caller of f, NR its system call's number, and FRAMES are those by tables
+# pairs CALLER [NR [FRAMES]] - a stack taken twice; CALLER is the caller of f by
+# DWARF, NR its system call's number, and FRAMES are those by tables
 pairs() {
 	{
 		echo 'sort      10/10    1.000000001: tables: NR 1 (1, 2)'

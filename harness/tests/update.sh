@@ -80,7 +80,7 @@ pass update-has-all-of-it-compiled-again test "$UNWIND_TREE/kernel/same" -nt "$t
 pass update-where-apt-offers-an-older-one update x 6.12.900-1
 pass update-takes-no-older-one test -z "$(calls)"
 
-# What stops it
+# Errors that stop it
 stopped() { # NAME TEXT CALLS COMMAND...
 	refuse "$1" "$2" "${@:4}"
 	pass "$1-and-says-so-by-mail" grep -q "^Subject: unwind-lts on .*: $2" "$UPDATE/mail"

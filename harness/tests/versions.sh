@@ -4,15 +4,15 @@
 # Versions and releases of the packages. Sourced by run, which sets these:
 : "${tmp:?}" "${harness:?}"
 
-of() { # FUNCTION ARGUMENT... - what a function of lib.sh prints
+of() { # FUNCTION ARGUMENT... - the output of a function of lib.sh
 	# shellcheck disable=SC2016 # expands in the inner shell
 	UNWIND_CACHE=$tmp/versions UNWIND_BUILD=$tmp/versions \
 		bash -euc 'lib=$1; shift; . "$lib"; "$@"' of "$harness/lib.sh" "$@"
 }
 
-# Oldest first: a version and its release. What Debian has and what was built up to commit
-# 238f924, from 6.12.117-1~deb12u1, stands here as it is. The other lines begin with =, and
-# have a version of Debian's source and the time of a commit.
+# Oldest first: a version and its release. Versions of Debian's, and those built up to
+# commit 238f924, from 6.12.117-1~deb12u1, stand here as they are. The other lines begin
+# with =, and have a version of Debian's source and the time of a commit.
 while read -r version release time; do
 	if [[ $version = '=' ]]; then
 		version=$(of package_version "$release" "$time")

@@ -12,7 +12,7 @@
  *	emit_moved()	note where the stack pointer is after an instruction
  *	table_write()	make a table of these notes
  *	jit_publish()	make code and table final, add the table
- *	jit_free() remove the table before the memory is freed
+ *	jit_free()	remove the table before the memory is freed
  *
  * See Documentation/userspace-api/sframe-unwinding.rst.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the programs that measure share. */
+/* Shared by the programs that measure. */
 #ifndef _BENCH_H
 #define _BENCH_H
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a sample costs: a getppid() loop at a chosen user stack depth under a
+ * The cost of a sample: a getppid() loop at a chosen user stack depth under a
  * raw_syscalls:sys_enter event of every hit. Run it in a guest that counts
  * instructions as nanoseconds. Prints "mode depth nanoseconds bytes", the last
- * being what one sample left in the ring buffer, its share of records included.
+ * being the bytes of one sample in the ring buffer, its share of records
+ * included.
  *
  * Modes: off, fp (in place), defer, dwarf (8192 bytes of stack); with -burst
  * after the last two, SAMPLES events without the kernel's part of the
  * callchain share each entry and a buffer. Besides these, each of depth 0: fork,
- * exec (both with what it takes to wait for the child), mmap.
+ * exec (both with the wait for the child), mmap.
  */
 #define _GNU_SOURCE
 #include <err.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What it costs to close a socket, whose inode might have a table, while very many files
- * are mapped: each a file of tmpfs with one page of code, in which the task is sampled. Run
- * it in a guest that counts instructions as time.
+ * The cost of closing a socket, whose inode might have a table, while very many files are
+ * mapped: each a file of tmpfs with one page of code, in which the task is sampled. Run it
+ * in a guest that counts instructions as time.
  *
  * files NUMBER prints instructions of a socket() and close(), of which most are the base's:
  *
@@ -129,7 +129,7 @@ static void map_files(void **files, unsigned int nr)
 	}
 }
 
-/* The smallest one there is: one page, of which nothing is known */
+/* The smallest possible table: one page without known code */
 static int make_table(int device)
 {
 	struct {
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
 	pidfd = syscall(SYS_pidfd_open, getpid(), 0);
 	for (i = 0; i < nr && !ret; i++)
 		ret = attach(device, table, pidfd, files[i], i);
-	/* What is refused is refused for a reason that makes sense. */
+	/* The only refusals are for lack of places. */
 	if (i - !!ret != (nr < MAX_TABLES ? nr : MAX_TABLES) || (ret && ret != ENOSPC))
 		errx(1, "%u files have tables, then: %s", i - !!ret, strerror(ret));
 	sockets("tables");

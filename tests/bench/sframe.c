@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a user frame costs whose caller a table tells: the deferred
- * unwind of a getppid() below a chain of functions without frame pointers. Run
- * it in a guest that counts instructions as time.
+ * The cost of a user frame whose caller a table tells: the deferred unwind of a getppid()
+ * below a chain of functions without frame pointers. Run it in a guest that counts
+ * instructions as time.
  *
  * The functions are those of shared libraries that are made here: so many
  * functions in a file, which is mapped as so many libraries, and each frame is in
@@ -10,7 +10,7 @@
  * For a cold one, each frame of each walk is at another call site, and the rules
  * that the kernel has cached are made worthless before. At last, mappings elsewhere are
  * changed before each walk of a warm one; and of tables for files, before each walk another
- * process attaches a table to files of its own, which then go with it.
+ * process attaches a table to files of its own, which are then removed with it.
  *
  * sframe VERSION... prints for each version of the SFrame format (0: a table for the
  * file, by /dev/unwind_tables), number of functions and number of libraries:
@@ -22,15 +22,15 @@
  * beside other files, 0 if there are no tables for files. Each frame has another call site:
  * where the kernel's cache has two rules (unwind_rules=2), all rules are looked up.
  *
- * sframe worst prints what the longest walk at the event takes, with the system call:
+ * sframe worst prints the instructions of the longest walk at the event, with the system call:
  *
  *	worst TABLES
  *
  * It has as many frames as a sample has, each in a file that is mapped elsewhere than the
  * kernel knows, with as many rows in each block and as long a rule as there may be.
  *
- * sframe fresh prints what the first walk of a process takes, by tables whose rules another
- * process has looked up, with the system call, by number of calls:
+ * sframe fresh prints the instructions of the first walk of a process, by tables whose rules
+ * another process has looked up, with the system call, by number of calls:
  *
  *	fresh CALLS_10 CALLS_100
  */
@@ -339,7 +339,7 @@ static void open_tables(void)
 		err(1, "/dev/unwind_tables");
 }
 
-/* The table for the file: what is not code of a function is never executed. */
+/* The table for the file: bytes outside of functions are never executed. */
 static void make_file_table(void)
 {
 	u32 nr_pages = (file_len - text_off) / PAGE, nr_rows = 0, nr_blocks, *blocks;
@@ -511,7 +511,7 @@ static u64 function_at(unsigned long nr)
 	if (version)
 		memcpy(file_mem + func_off(i), shapes[i % SHAPES].code,
 		       FUNC_LEN);
-	/* In no order: what is known of code is sorted by address. */
+	/* In no order: the code map is sorted by address. */
 	return library_at(nr * 37 % libraries) + func_off(i);
 }
 
@@ -645,7 +645,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* What is different from one round to the next */
+/* The differences from one round to the next */
 enum round { SAME, CHANGED, OTHERS };
 
 static void change_mappings(void)
@@ -656,7 +656,7 @@ static void change_mappings(void)
 		err(1, "mappings");
 }
 
-/* How many files of another process get the table, and go, before each walk */
+/* How many files of another process get the table, and are removed, before each walk */
 #define OTHER_FILES	10
 
 /* Pipes to the other process and back */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a user stack costs each kind of tracer, at the event and on the way back
- * to user space: a getppid() loop under sys_enter, with a clock of BPF before
- * and one after the tracer's own probe. Run it in a guest that counts
+ * The cost of a user stack for each kind of tracer, at the event and on the way
+ * back to user space: a getppid() loop under sys_enter, with a clock of BPF
+ * before and one after the tracer's own probe. Run it in a guest that counts
  * instructions as nanoseconds. Prints "tracer mode depth event total".
  *
  * Tracers: none, perf, ftrace, bpf. Modes: without a stack, in_place, deferred.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The whole way of an event: what perf record takes, in instructions, from the event in the
- * kernel to perf.data, for each of a program's system calls. Dynamically linked, as programs
- * are.
+ * The whole way of an event: the instructions of perf record, from the event in the kernel
+ * to perf.data, for each of a program's system calls. Dynamically linked, as programs are.
  *
  * usage: whole DEPTH ROUNDS - prints "whole DEPTH INSTRUCTIONS" of one round to stderr
  *        whole - makes system calls until it is killed

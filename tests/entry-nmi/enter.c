@@ -35,7 +35,7 @@ static int open_table(void)
 	if (self.fd < 0 || fstat(self.fd, &self.st))
 		return -1;
 	wait_for_clock(&self.st);
-	/* What file_attach() names is the second page. */
+	/* The page that file_attach() names is the second one. */
 	self.mem = code_start - PAGE;
 
 	table_start(&t);
@@ -108,7 +108,7 @@ int main(void)
 		return 1;
 	}
 
-	/* What is walked first is walked without knowledge of the process. */
+	/* The first walk is made without knowledge of the process. */
 	enter_syscall(&first, &second, 0);
 	show();
 	hostile = (struct stack_regs){ hostile_sp, second.fp };

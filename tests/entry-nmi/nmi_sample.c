@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Each NMI is a sample of the event nmi:nmi_handler, with the registers that it has
- * interrupted: what an NMI of the PMU would record, which QEMU does not have. The event's
+ * interrupted: as an NMI of the PMU would record, which QEMU does not have. The event's
  * own samples, with registers within the handler, are recorded beside them.
  */
 #include <linux/module.h>

@@ -69,7 +69,7 @@ exception_site:
 	mov	(%rdx), %eax
 	END	exception
 
-/* Here the debugger looks at what was recorded, see main(). */
+/* Here the debugger looks at the samples, see main(). */
 	.globl	report
 	.type	report, @function
 report:

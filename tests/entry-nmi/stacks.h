@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What is in stacks.S
+ * Symbols of stacks.S
  */
 #ifndef _ENTRY_NMI_STACKS_H
 #define _ENTRY_NMI_STACKS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What is executed on stacks that are made up, and how to get there and back */
+/* Code that is executed on made-up stacks, and the way there and back */
 .macro LABEL name
 	.globl \name
 \name:
@@ -60,7 +60,7 @@ LABEL \name\()_ip
 	FUNCTION handler rsp rbp 110 syscall
 	FUNCTION handler_32 esp ebp 64 int $0x80
 
-/* What handlers return to, by kind of the frame: 64-bit, x32, and two of 32-bit code */
+/* Restorers of handlers, by kind of the frame: 64-bit, x32, and two of 32-bit code */
 	.balign	16
 LABEL frame_restorers
 	mov	$15, %rax

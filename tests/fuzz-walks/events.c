@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who looks at stacks: perf, BPF and ftrace, on the way to user space and at the event; and
- * what they see, compared with what there is.
+ * The tracers: perf, BPF and ftrace, on the way to user space and at the event; and their stacks,
+ * compared with the real ones.
  */
 #include <linux/bpf.h>
 
@@ -14,8 +14,8 @@
 #define FILTER		"id == 110 || id == 64 || id == 1073741934"
 
 /*
- * Where events hit: the engine, what it calls, and the way to user space, so that a walk for
- * one event may be what another one is about. Three of those that return come first.
+ * Where events hit: the engine, its callees, and the way to user space, so that a walk for one
+ * event may be hit by another one. Three of those that return come first.
  */
 static const char *const functions[] = {
 	"r:task_work_run", "r:unwind_user", "r:unwind_deferred_task_work", "p:task_work_run",
@@ -134,14 +134,14 @@ bool events_open(struct up_ring *rings)
 	return true;
 }
 
-/* What is wrong with some addresses; NULL if nothing is, or nothing is known */
+/* The error in some addresses; NULL if there is none, or nothing is known */
 static const char *check_frames(const struct made *s, u32 first, const u64 *ips, u32 nr,
 				bool complete, bool at_event, bool whole)
 {
 	bool ends = s->complete && s->nr - first <= MAX_DEPTH;
 	u32 i, want = s->nr - first < MAX_DEPTH ? s->nr - first : MAX_DEPTH;
 
-	/* Without tables, walks at the event are what they always were: by frame pointer. */
+	/* Without tables, walks at the event are by frame pointer, as before. */
 	if (at_event && (world.dev < 0 || world.flaps))
 		return NULL;
 	for (i = 0; i < nr; i++) {
@@ -196,12 +196,12 @@ static void check(const struct made *s, const struct up_rec *rec, bool at_event,
 	}
 }
 
-/* Look at what has come of the stack that was there last. */
+/* Check the samples of the last stack. */
 void events_check(struct up_ring *rings, const struct made *s)
 {
 	u32 i, j, samples;
 
-	/* There is no memory to read them into. What counts is that it goes on. */
+	/* There is no memory to read them into; the world has to go on, though. */
 	if (world.full)
 		return;
 	for (i = 0; i < RINGS; i++) {
@@ -210,10 +210,10 @@ void events_check(struct up_ring *rings, const struct made *s)
 
 		if (ring->fd < 0)
 			continue;
-		/* Or reading would take longer than it takes for another record to come. */
+		/* Otherwise reading would take longer than the next record takes to come. */
 		up_disable(ring);
 		up_drain(ring);
-		/* What is lost at the end is told later. */
+		/* Records lost at the end are reported later. */
 		lost = up_count_lost(ring) || s->calls > 100;
 		samples = up_count(ring, PERF_RECORD_SAMPLE);
 		if (i < 2 && !lost && samples != s->calls)

@@ -73,8 +73,8 @@ extern struct unwind_table_rule sframe_rules[RULES], table_rules[RULES];
 extern u32 ldt_base[4];
 
 /*
- * By thread, and below 4 GiB as everything here: memory for what the kernel pushes, and two
- * stacks; a page that nobody has; and one that is often not present.
+ * By thread, and below 4 GiB as everything here: memory for the kernel's pushes, and two stacks; a
+ * page that nobody has; and one that is often not present.
  */
 #define AREA(n)		(0x10000000UL + (n) * 0x100000UL)
 #define AREA_STACK(n)	((4 + 14 * (n)) * PAGE)
@@ -85,9 +85,9 @@ extern u32 ldt_base[4];
 #define MAX_DEPTH	127
 
 /*
- * A stack that is made up: registers in the order of enter(); what is done there, with how
- * many system calls; and the addresses that a walk should find: first those of a signal
- * handler, then one that may be up to @span more. @complete: the last one has no caller.
+ * A stack that is made up: registers in the order of enter(); the action there, with how many
+ * system calls; and the addresses that a walk should find: first those of a signal handler, then
+ * one that may be up to @span more. @complete: the last one has no caller.
  * @wild: nothing is known.
  */
 struct made {
@@ -108,7 +108,7 @@ void enter(const struct made *s);
 extern const char enter_back[], probed[], probed_ip[];
 extern const char handler[], handler_ip[], handler_32[], handler_32_ip[];
 
-/* Signals by the kind of their frame, and what their handlers return to */
+/* Signals by the kind of their frame, and the restorers of their handlers */
 enum { FRAME_64, FRAME_X32, FRAME_32, FRAME_32_RT, NR_FRAMES };
 extern const int frame_signals[NR_FRAMES];
 extern const char frame_restorers[NR_FRAMES][SLOT];

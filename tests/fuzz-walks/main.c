@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A fuzzer of walks. It makes random worlds, one after the other, in which stacks of all
- * kinds are walked by all that walks them, while everything changes that can:
+ * A fuzzer of walks. It makes random worlds, one after the other, in which all tracers walk
+ * stacks of all kinds, while everything changes that can:
  *
  *	fuzz-walks [-s SEED] [-w WORLD] [-t SECONDS] [-o WHAT]
  *
- * A world follows from the seed and its number, and so does what each of its threads does, in
- * this order: -s and -w repeat it. What is found is printed and counted: a walk that sees
- * other addresses than those of a stack whose addresses are known; one that is complete and
- * cannot be; a cookie without a record; one that uses CPU time without getting on, or does not
- * end when it is killed; and complaints of the kernel that taint it.
- * -o leaves out some of these: 32 (32-bit code), sframe, full (used up cgroups), changes.
+ * A world follows from the seed and its number, and so do the actions of each of its threads,
+ * in this order: -s and -w repeat it. Errors are printed and counted: a walk that sees other
+ * addresses than those of a stack whose addresses are known; one that is complete and cannot
+ * be; a cookie without a record; one that uses CPU time without progress, or does not end
+ * when it is killed; and complaints of the kernel that taint it. -o leaves out some of these:
+ * 32 (32-bit code), sframe, full (used up cgroups), changes.
  */
 #include <signal.h>
 #include <sys/resource.h>
@@ -70,7 +70,7 @@ void count(enum count what)
 	__atomic_fetch_add(&shared->count[what], 1, __ATOMIC_RELAXED);
 }
 
-/* Say what is wrong. Returns false if that has been said often enough. */
+/* Print an error. Returns false if enough have been printed. */
 bool find(const char *fmt, ...)
 {
 	va_list args;

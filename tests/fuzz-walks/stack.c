@@ -23,7 +23,7 @@ static const u64 no_code[] = {
 /* The kernel knows the first four restorers, and the C library has one for a signal above 31. */
 const int frame_signals[NR_FRAMES] = { 10, 12, 16, 23 };
 
-/* What is executed, by how; where a walk begins then, and how far that may be off */
+/* Code that is executed, by action; where a walk begins then, and how far that may be off */
 static const struct stub {
 	const char *bytes;
 	u8 len, ip, span;
@@ -64,7 +64,7 @@ void code_put(u8 *mem, bool plain)
 		mem[i * SLOT + 8] = 0xc3;
 }
 
-/* A stack that is being made, and its last frame. What is not said are addresses. */
+/* A stack that is being made, and its last frame. Other members are addresses. */
 struct build {
 	struct made *s;
 	/* Where the used part of each of the two stacks ends, and the stack; which is used */
@@ -152,7 +152,7 @@ static bool is_full(const struct build *b, u32 on)
 	return b->top[on] + 2048 > b->end[on];
 }
 
-/* Make the last frame what its rule says. Returns false if a walk finds no caller. */
+/* Complete the last frame by its rule. Returns false if a walk finds no caller. */
 static bool make_frame(struct build *b)
 {
 	const struct unwind_table_rule *rule = &b->rule;
@@ -204,7 +204,7 @@ static bool set_mode(struct build *b, u32 mode, u64 *cs, u64 *ss)
 	return b->word == 4;
 }
 
-/* The caller of the last frame is a signal frame. What that has interrupted may be anything. */
+/* The caller of the last frame is a signal frame. The interrupted code may be anything. */
 static void add_signal(struct build *b)
 {
 	static const u8 contexts[] = { 48, 32, 8, 164 };
@@ -234,7 +234,7 @@ static void add_signal(struct build *b)
 	put(at + f->ss, ss, 2);
 }
 
-/* The caller of the last frame is nothing that has a caller. */
+/* The caller of the last frame has no caller. */
 static void add_end(struct build *b)
 {
 	const struct region *r = any_region();
@@ -275,7 +275,7 @@ static void begin(struct build *b)
 		r = any_region();
 	} while (r->changes);
 	s->how = world.full ? rnd(BURST + 1) : one_in(3) ? rnd(URETPROBE + 1) : SYSCALL;
-	/* The kernel takes the stack of a signal to be where SP says. */
+	/* The kernel finds the stack of a signal by SP. */
 	at = s->how == URETPROBE ? 0 : rnd(s->how == SIGNAL ? 2 : 3);
 	is_32 = set_mode(b, at, &s->cs, &s->ss);
 	at = s->how > LOAD ? SYSCALL : s->how;
@@ -349,7 +349,7 @@ void stack_put(struct made *s, u32 area)
 	}
 }
 
-/* Write something into a stack that makes it another one, or none. */
+/* Write a word into a stack that changes or breaks it. */
 void stack_spoil(struct made *s, u32 area)
 {
 	u32 i;

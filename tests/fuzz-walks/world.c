@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A world: a process with code of all kinds, tables for it, threads that have their stacks
- * walked, and others that change meanwhile what they can.
+ * walked, and others that change meanwhile all that they can.
  */
 #include <asm/ldt.h>
 #include <pthread.h>
@@ -194,7 +194,7 @@ static void segments_make(void)
 	}
 }
 
-/* A process that has what this one has, for a while */
+/* A process with the memory and files of this one, for a while */
 static void change_by_fork(u32 thread)
 {
 	struct made s;
@@ -314,14 +314,14 @@ void world_choose(void)
 	if (!world.full && one_in(2) && !without("changes"))
 		world.changers = 1 + rnd(2);
 	world.runs = world.full ? 1 + rnd(4) : 20 + rnd(150);
-	/* What goes on without memory goes on at the event. */
+	/* Without memory, walks go on at the event. */
 	world.dev = world.full || rnd(4) ? 0 : -1;
 	world.flaps = world.changers && one_in(4);
 	world.rings = rnd(1 << RINGS) | (world.full ? 2 | 8 : one_in(2));
 	world.end = world.full || rnd(3) ? END_DONE : rnd(NR_ENDS);
 }
 
-/* Whatever takes memory from here on gets none. */
+/* All allocations from here on fail. */
 static void fill(void)
 {
 	static u8 buf[PAGE];
@@ -389,7 +389,7 @@ void world_run(void)
 	end(NULL);
 }
 
-/* What is the same for all worlds: files of code, a cgroup, and limits of the system */
+/* Shared by all worlds: files of code, a cgroup, and limits of the system */
 void world_init(void)
 {
 	u8 code[REGION_SIZE];

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# What perf script says of user stacks.
+# User stacks in the output of perf script.
 use strict;
 use warnings;
 no warnings 'portable'; # perf is 64-bit
 
-# in_crtstuff SAMPLE - is it in what gcc links to each program without tables of
+# in_crtstuff SAMPLE - is it in the code that gcc links to each program without tables of
 # either kind? There one method or the other may be lucky.
 sub in_crtstuff {
 	my ($sample) = @_;
@@ -32,7 +32,7 @@ sub each_sample {
 				$sample->{cookie} = $1;
 				next;
 			}
-			# What perf shows in the place of callers that are missing
+			# Marks of perf in place of missing callers
 			next if $1 eq '0';
 			# The kernel's are longer than any user address.
 			if (length $1 > 12) {

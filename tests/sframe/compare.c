@@ -2,10 +2,11 @@
 /*
  * compare FILE... - compare the SFrame decoder with elfutils' CFI evaluator
  *
- * For each executable byte of linked ELF files: what the decoder says by
- * .sframe against what libdw says by .eh_frame. Both describe the same code,
- * made by the same assembler from the same directives, so they must agree but
- * for what SFrame cannot express. Exits with 1 if anything is left unexplained.
+ * For each executable byte of linked ELF files: the rule of the decoder by
+ * .sframe against that of libdw by .eh_frame. Both describe the same code, made
+ * by the same assembler from the same directives, so they must agree except
+ * where SFrame cannot express a rule. Exits with 1 if anything is left
+ * unexplained.
  */
 
 #include <dwarf.h>
@@ -18,7 +19,7 @@
 #define DWARF_RA	16
 #define MAX_REPORTS	20
 
-/* What SFrame cannot say, or a version of it, or its assembler */
+/* Rules that SFrame cannot express, or a version of it, or its assembler */
 enum {
 	HAS_EXPRESSION	= 1 << 0,
 	HAS_OTHER_REG	= 1 << 1,
@@ -553,7 +554,7 @@ static void compare_fde(struct file *f, const GElf_Ehdr *ehdr, Elf_Data *data,
 				 HAS_ARGS_SIZE : 0);
 }
 
-/* What CFI has from the symbol at or before @pc on to the next one */
+/* The CFI from the symbol at or before @pc on to the next one */
 static unsigned int has_around(struct file *f, u64 pc)
 {
 	u64 start = 0, end = U64_MAX, at;
@@ -627,7 +628,7 @@ static void compare_all(struct file *f)
 	}
 }
 
-/* Prints what there was; false if anything of it is not explained. */
+/* Prints the differences; false if any of them is not explained. */
 static bool report(const char *name, const unsigned long *counts)
 {
 	unsigned long total = 0;

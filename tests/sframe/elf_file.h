@@ -38,7 +38,7 @@ static inline GElf_Shdr *elf_file_section(struct elf_file *e, const char *name,
 	return NULL;
 }
 
-/* False if it has no table; exits if it should have and has not. */
+/* False if it has no table; exits if it should have one. */
 static inline bool elf_file_open(struct elf_file *e, const char *name)
 {
 	enum sframe_status status;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libFuzzer target: a table at an address and lookups in it. What must hold for
- * any bytes: no read outside of them (ASan) and of the table (user_bytes()), no
- * undefined behaviour (UBSan), no more work than the limits say, and no answer that the walker could not use.
+ * libFuzzer target: a table at an address and lookups in it. For any bytes there must be: no read
+ * outside of them (ASan) and of the table (user_bytes()), no undefined behaviour (UBSan), no more
+ * work than the limits say, and no answer that the walker could not use.
  *
  * Input: 8 bytes of parameters, see struct params, and the table.
  */
@@ -21,7 +21,7 @@
 struct params {
 	u32 ip;			/* offset in the text */
 	u8 behind;		/* 1: text is after the table; 2: anywhere */
-	u8 claim;		/* end of the table, less what there is */
+	u8 claim;		/* end of the table, less the bytes that exist */
 };
 
 static void check(bool ok, const char *what)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * race [LOOKUPS] - look up in a table that changes while it is read, which is
- * what user space can do to the kernel: bytes that are read twice differ. The
- * decoder is compiled in with a memcpy() that changes what it copies.
- * Sanitizers do the checking.
+ * race [LOOKUPS] - look up in a table that changes while it is read, as user
+ * space can do to the kernel: bytes that are read twice differ. The decoder is
+ * compiled in with a memcpy() that changes its source. Sanitizers do the
+ * checking.
  */
 
 #include <stdio.h>

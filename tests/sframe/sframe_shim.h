@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What sframe.c and its tests need of the kernel's headers, in user space. User
- * memory is a buffer: see user_memory.h.
+ * The parts of the kernel's headers that sframe.c and its tests need, in user
+ * space. User memory is a buffer: see user_memory.h.
  */
 #ifndef _SFRAME_SHIM_H
 #define _SFRAME_SHIM_H

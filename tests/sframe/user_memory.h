@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * User memory for the decoder in user space: a buffer outside of which each access
- * faults. Checks what hardware and objtool would: access in a window only, to
+ * faults. Checks the same as hardware and objtool: access in a window only, to
  * addresses of user space; and that nothing is read but the table.
  */
 #ifndef _SFRAME_USER_MEMORY_H
@@ -19,7 +19,7 @@ struct unwind_rule;
  * @addr:	The address that the first one has
  * @len:	Number of bytes
  * @start:	First address that may be read
- * @end:	The end (exclusive) of what may be read
+ * @end: The end (exclusive) of the readable range
  * @window:	Access is enabled
  * @absent:	Each access faults
  * @waits:	unwind_user_fault_in() can do something about that
@@ -44,7 +44,7 @@ void user_check(bool ok, const char *what);
 const void *user_bytes(u64 addr, u64 len);
 
 /*
- * sframe_open() and sframe_find(), with checks: of what is read, and of what happens
+ * sframe_open() and sframe_find(), with checks of the reads, and of the outcome
  * where nothing is present. All of the rule is filled in.
  */
 enum sframe_status user_open(struct sframe_section *sec);

@@ -5,8 +5,8 @@
  * thread in user space must begin where it was.
  *
  * Each cookie of a sample must have exactly one PERF_RECORD_CALLCHAIN_DEFERRED,
- * of the same thread, that begins where the thread was in user space. At the end
- * the events that sample go first; what gives the records stays on for a while. A
+ * of the same thread, that begins where the thread was in user space. At the end the
+ * sampling events are disabled first; those for the records stay on for a while. A
  * cookie that has no record then is
  *
  *   waiting  nothing was seen of the thread: it is still in the kernel
@@ -49,7 +49,7 @@
 #define CLOCK_SLACK		200000000ULL
 /*
  * The out-of-line slots of uprobes are in the last page but one of user space;
- * the walk shows what they replace.
+ * the walk shows the addresses that they replace.
  */
 #define XOL_PAGE_47		0x7fffffffe000ULL
 #define XOL_PAGE_56		0xffffffffffe000ULL
@@ -516,7 +516,7 @@ int main(int argc, char **argv)
 	}
 	drain_for(SETTLE);
 	switch_event(witness, PERF_EVENT_IOC_DISABLE);
-	/* What came after the last one that it has seen is in a buffer by then. */
+	/* Records after the last one that it has seen are in a buffer by then. */
 	drain_for(0.5);
 	switch_event(holder, PERF_EVENT_IOC_DISABLE);
 	drain_for(0);

@@ -3,7 +3,7 @@
  * Coroutines by a bare routine that switches stacks. The first function of a coroutine is
  * entered by a return, and returns to a function that nobody has called. Right before that one
  * is a jump, or with -DRETURNS a return. Above it on the stack are more addresses of functions,
- * as there may be for what the coroutine is to do.
+ * as there may be for the task of the coroutine.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Which samples are a program's, and where its stacks end. Files of a
-# distribution have no symbols _start or clone3, so it is the offset that tells: where
-# the table of the file says that there is no caller. The kernel's own word
-# for it is not asked. unwind-tables is in PATH.
+# distribution have no symbols _start or clone3, so the offset decides: where the table of the
+# file says that there is no caller. The kernel's own word for it is not asked. unwind-tables is
+# in PATH.
 use strict;
 use warnings;
 
 my (@roots, %ranges, %fdes, %member, %comm_of, %seen);
 
-# program COMM ROOT... - what samples are of, and the directories in which its files
-# are looked for, the first ones first
+# program COMM ROOT... - the program of the samples, and the directories in which its files are
+# looked for, in this order
 sub program {
 	($comm_of{main}, @roots) = @_;
 	@roots = ('') if !@roots;
@@ -52,7 +52,7 @@ sub show_table {
 	return $f;
 }
 
-# kind_of RULE - what a walk needs there that it may not have
+# kind_of RULE - the register that a walk needs there and may not have
 sub kind_of {
 	my ($rule) = @_;
 
@@ -100,8 +100,8 @@ sub is_in {
 	return $low < @$ranges && $ranges->[$low][0] <= $at;
 }
 
-# fdes FILE - ranges of offsets that .eh_frame speaks of, in ascending order. The table
-# is not asked: it knows more.
+# fdes FILE - ranges of offsets that .eh_frame describes, in ascending order. The table is not
+# asked: it has more.
 sub fdes {
 	my ($path) = @_;
 	my (@segments, @fdes);
@@ -121,7 +121,7 @@ sub fdes {
 	return [sort { $a->[0] <=> $b->[0] } @fdes];
 }
 
-# is_without_cfi SAMPLE FRAME - is the frame in code that .eh_frame says nothing of?
+# is_without_cfi SAMPLE FRAME - is the frame in code that .eh_frame does not describe?
 sub is_without_cfi {
 	my ($sample, $frame) = @_;
 	my $path = path_of($sample->{dsos}[$frame]);
@@ -139,7 +139,7 @@ sub ends_at_register {
 		rule_at($sample->{dsos}[-1], $sample->{offs}[-1] - 1) =~ /^cfa (?!rsp|rbp|\*\((?:rsp|rbp))/;
 }
 
-# ends_at_unknown SAMPLE - does it end where the table cannot say what .eh_frame does?
+# ends_at_unknown SAMPLE - does it end where the table cannot express the rule of .eh_frame?
 sub ends_at_unknown {
 	my ($sample) = @_;
 	my $callers = @{$sample->{ips}} - 1;
@@ -168,9 +168,9 @@ sub ends_at_entry { ends_with($_[0], 'outermost') }
 sub ends_in_new_thread { @{$_[0]{ips}} == 1 && ends_with($_[0], 'new thread') }
 sub is_first_of_thread { !$seen{$_[0]{tid}}++ }
 
-# why_cut SAMPLE - what there is where its stack ends: nothing that is known, a caller that only
-# a register leads to or the frame pointer, both of which may be lost by then; a rule, which
-# came later; or no file
+# why_cut SAMPLE - the reason at the end of its stack: no known rule; a caller that only a
+# register or the frame pointer leads to, both of which may be lost by then; a rule, which came
+# later; or no file
 sub why_cut {
 	my ($sample) = @_;
 
@@ -181,7 +181,7 @@ sub why_cut {
 	return 'rule';
 }
 
-# rule_at DSO OFFSET - what the table says there
+# rule_at DSO OFFSET - the rule of the table there
 sub rule_at {
 	my ($dso, $off) = @_;
 	my $path = path_of($dso);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libFuzzer target: tables of rules for files. What must hold for any bytes: no
- * read outside of them (ASan), no undefined behaviour (UBSan); and a table that is
- * taken gives, at every edge there is in it, the answer that the bytes stand for.
- * That is found here in the simplest way, see want().
+ * libFuzzer target: tables of rules for files. For any bytes there must be no read
+ * outside of them (ASan), and no undefined behaviour (UBSan); and a table that is
+ * accepted must give, at each of its edges, the answer that the bytes stand for. That
+ * is computed here in the simplest way, see want().
  *
- * Input: struct params, and what follows is the table; or, if @made, what a
- * table is made of that passes most checks.
+ * Input: struct params, then the table; or, if @made, the parts of a table that
+ * passes most checks.
  */
 
 #include <stdio.h>
@@ -211,7 +211,7 @@ static void fuzz_table(const void *data, size_t len, const struct params *params
 	      (r.nr_blocks + 1) * 4 + r.header->nr_rows * 4UL +
 	      r.header->nr_rules * sizeof(*r.rules) == len, "length");
 
-	/* It does not need what was handed in. */
+	/* It does not need the bytes that were handed in. */
 	memset(copy, 0xff, len);
 	free(copy);
 
@@ -287,7 +287,7 @@ static struct unwind_table_rule take_rule(void)
 	return rule;
 }
 
-/* A table of what the input says, which @out has room for. Returns its length. */
+/* A table by the input, for which @out has room. Returns its length. */
 static size_t make_table(const struct params *params, u8 *out)
 {
 	static struct unwind_table_run runs[MOST_RUNS];

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Bytes that the kernel keeps of a table, or why it refuses it, as -errno */
+/* Bytes that the kernel keeps of a table, or -errno if it refuses it */
 long kernel_bytes(const void *data, size_t len);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What table.c and its tests need of the kernel's headers, in user space.
+ * The parts of the kernel's headers that table.c and its tests need, in user
+ * space.
  */
 #ifndef _TABLE_SHIM_H
 #define _TABLE_SHIM_H
@@ -10,7 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* This one has the types, and most of what is needed. */
+/* This one has the types, and most of the rest. */
 #include "../sframe/sframe_shim.h"
 
 typedef uint8_t __u8;

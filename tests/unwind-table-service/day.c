@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * day - how much of what a share causes gets into the log on a day on which each minute has a
- * thousand programs that something is to be said about; and when it is said that lines were left
- * out. The clock goes as fast as this program.
+ * day - how many of a share's lines get into the log on a day on which each minute has a
+ * thousand programs that cause a line; and when the log says that lines were left out. The clock
+ * goes as fast as this program.
  */
 #include <stdio.h>
 #include <time.h>

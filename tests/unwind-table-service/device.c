@@ -2,11 +2,11 @@
 /*
  * /dev/unwind_tables for programs that are started with this library in
  * LD_PRELOAD, where the kernel has none: answers as linux/unwind_table.h says it,
- * but nobody unwinds by it. What fdinfo would have is in $UNWIND_TABLES_STATE.PID. As long
- * as there is a file $UNWIND_TABLES_STATE.full, there is no room, and as long as there is one
- * $UNWIND_TABLES_STATE.old, UNWIND_TABLE_NO_CALL is not known. Files of some sizes have the parser
- * in their hands. As often as $UNWIND_TABLES_STATE.locked has bytes, the memory of whoever
- * is asked about is locked.
+ * but nobody unwinds by it. The contents of fdinfo are in $UNWIND_TABLES_STATE.PID. As long as
+ * there is a file $UNWIND_TABLES_STATE.full, there is no room, and as long as there is one
+ * $UNWIND_TABLES_STATE.old, UNWIND_TABLE_NO_CALL is not known. Files of some sizes control the
+ * parser. As often as $UNWIND_TABLES_STATE.locked has bytes, the memory of the process that is
+ * asked about is locked.
  *
  * If there is a file $UNWIND_TABLES_STATE.PID.forget, it forgets all files, as the kernel
  * does for want of memory. With UNWIND_TABLES_HIDE=ctime, files have no time of change of their own,
@@ -42,7 +42,7 @@
 static struct state {
 	pid_t owner;
 	ino_t ino;
-	/* Whoever opened it had CAP_SYS_ADMIN. */
+	/* The opener had CAP_SYS_ADMIN. */
 	bool admin;
 	unsigned int makes;
 	unsigned int attaches;
@@ -161,7 +161,7 @@ int open(const char *path, int flags, ...)
 #define FIRST_HOSTILE	777777
 #define EXIT(status)	syscall(SYS_exit_group, status)
 
-/* What a parser writes goes from standard input to standard output. */
+/* The output of a parser is copied from standard input to standard output. */
 ssize_t write(int fd, const void *data, size_t len)
 {
 	char garbage[4096];
@@ -382,7 +382,7 @@ static bool is_locked(void)
 	return !stat(name, &st) && st.st_size && !truncate(name, st.st_size - 1);
 }
 
-/* May whoever calls attach a table to that file, or if there is none, to the vDSO? */
+/* May the caller attach a table to that file, or if there is none, to the vDSO? */
 static bool may_attach(int fd, const struct stat *st)
 {
 	struct statfs fs;
@@ -391,7 +391,7 @@ static bool may_attach(int fd, const struct stat *st)
 				fs.f_type != OVERLAYFS_SUPER_MAGIC);
 }
 
-/* Only what this process has attached counts. */
+/* Only tables that this process has attached count. */
 static int query(const struct unwind_table_query *arg)
 {
 	struct known known;
@@ -460,7 +460,7 @@ static int attach(const struct unwind_table_attach *arg)
 	return 0;
 }
 
-/* The kernel needs no capability to see what is mapped; @all or those of before */
+/* The kernel needs no capability to see mappings; @all or those of before */
 static void use_capabilities(bool all)
 {
 	struct __user_cap_header_struct header = {

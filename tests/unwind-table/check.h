@@ -3,6 +3,6 @@
 
 /*
  * unwind_table_check - does a block have the form of linux/unwind_table.h? NULL if it
- * does, otherwise what is wrong
+ * does, otherwise the error
  */
 const char *unwind_table_check(const void *data, size_t len);

@@ -3,9 +3,9 @@
  * compare [-s N] FILE... - compare tables with elfutils' evaluator of CFI
  *
  * At the first and at the last byte of each row (-s: of each Nth) of each file:
- * what the row's rule gives against what libdw gives, as numbers. Registers are
- * random, memory at an address is a hash of it, and the file is mapped at a random
- * page, so what is equal is the same location but for a chance of 1 in 2^64.
+ * the result of the row's rule against that of libdw, as numbers. Registers are random, memory
+ * at an address is a hash of it, and the file is mapped at a random page, so equal numbers are
+ * the same location except for a chance of 1 in 2^64.
  *
  * Prints counts by kind. Exits with 1 if anything is left unexplained. Files that
  * are not for this library are passed over.
@@ -139,12 +139,12 @@ static void make_world(__u64 seed, __u64 addr)
 	regs[REG_IP] = (hash(seed + 99) & ~0xfffULL) + addr;
 }
 
-/* What is known of a frame's caller, one way or the other */
+/* The caller of a frame, by either method */
 struct frame {
 	bool	outermost;
 	bool	signal;
 	bool	no_fp;
-	bool	complex;	/* an expression that a rule cannot say */
+	bool	complex;	/* an expression that a rule cannot express */
 	bool	stale_fp;	/* in memory at FP, the CFA is elsewhere */
 	__u64	cfa;
 	__u64	ra;
@@ -267,7 +267,7 @@ static __u64 register_of(Dwarf_Frame *dwarf, int reg, struct frame *frame, bool 
 	if (dwarf_frame_register(dwarf, reg, memory_of_ops, &ops, &n))
 		errx(2, "register %d: %s", reg, dwarf_errmsg(-1));
 	if (!n) {
-		/* NULL: the same; else it is undefined. */
+		/* NULL: the same; otherwise it is undefined. */
 		*there = !ops;
 		return regs[reg];
 	}
@@ -484,7 +484,7 @@ static void find_save(struct file *file, __u64 offset, const struct unwind_table
 	free(dwarf);
 }
 
-/* With a value from what was saved, as if the register were known; or before it is saved */
+/* With the saved value, as if the register were known; or before it is saved */
 static enum result compare_saved(struct file *file, __u64 offset, __u64 addr,
 				 struct unwind_table_rule rule, enum result result)
 {
@@ -535,7 +535,7 @@ static void compare_byte(struct file *file, const struct unwind_table *table,
 	}
 }
 
-/* @only_saves: find what functions save, which others' rules depend on */
+/* @only_saves: find registers that functions save, on which rules of others depend */
 static void compare_table(struct file *file, const struct unwind_table *table,
 			  unsigned int step, bool only_saves)
 {

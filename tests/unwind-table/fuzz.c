@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libFuzzer target: files of any bytes. What must hold: no read outside of them
+ * libFuzzer target: files of any bytes. There must be no read outside of them
  * (ASan), no undefined behaviour (UBSan), an end in time, and a table that
- * unwind_table_check() takes, with statistics that add up.
+ * unwind_table_check() accepts, with statistics that add up.
  *
- * Input: a byte that says what the rest is, as few files are ELF files by chance.
+ * Input: a byte for the kind of the rest, as few files are ELF files by chance.
  */
 
 #include <stdio.h>

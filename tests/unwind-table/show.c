@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * show [-m] [-p] FILE [START END] - the table of a file, with what became of its
+ * show [-m] [-p] FILE [START END] - the table of a file, with statistics of its
  * code; -m: as if it were in memory; -p: only rows
  */
 

@@ -5,8 +5,8 @@
  *
  * Steps through the first N instructions of a program and keeps count of calls and
  * returns. At each instruction the rule for it has to give the return address, CFA
- * and frame pointer of the call that led there. This knows nothing of CFI, so it
- * checks what is known of gaps as well. Exits with 1 if anything is wrong.
+ * and frame pointer of the call that led there. This does not use CFI, so it checks the rules of
+ * gaps as well. Exits with 1 if anything is wrong.
  *
  * Of the callers' rules, one that takes the CFA from memory depends on what the functions below
  * have done so far, so it is checked at each instruction, if a walk comes to it: -s: there has to
@@ -15,10 +15,10 @@
  * With -b, that many times N instructions are stepped through, of the thread that has
  * worked most since the last time, and the program runs freely in between, and again when
  * it has ended. The calls
- * that led there were not seen. So what the first rule says of the caller has to be what
- * all others of the same call say, until the function returns: it has to return there.
- * What has not returned by the end is not proven. Of each file is printed what was
- * executed in it, and how much of that has no FDE. -r: the command is in another root.
+ * that led there were not seen. So all rules of a call must agree with the first one about the
+ * caller, until the function returns: it has to return there. Calls that have not returned by the
+ * end are not proven. For each file the executed code is printed, and how much of it has no FDE.
+ * -r: the command is in another root.
  */
 
 #define _GNU_SOURCE
@@ -68,7 +68,7 @@ struct call {
 
 struct count {
 	unsigned long	right;
-	unsigned long	claimed;	/* right if what was claimed is */
+	unsigned long	claimed;	/* right if the claim is */
 	unsigned long	not_proven;
 	unsigned long	unknown;
 	unsigned long	wrong;
@@ -123,7 +123,7 @@ static __u64 word_at(__u64 addr)
 	return word;
 }
 
-/* The call frame information of a file, of which only is asked whether it has an FDE */
+/* The call frame information of a file, only used to look for FDEs */
 static void open_cfi(struct file *file, int fd)
 {
 	off_t len = lseek(fd, 0, SEEK_END);
@@ -304,7 +304,7 @@ static void wrong(const struct map *map, __u64 offset, const char *what)
 	unwind_table_print(map->file->table, offset, offset + 1, stdout);
 }
 
-/* What became of instructions that are right if what was claimed is */
+/* The outcome of instructions that are right if the claim is */
 static void settle(bool is_proven)
 {
 	struct count *counts;
@@ -473,8 +473,8 @@ static __u64 saved_reg(__u64 sp, unsigned int reg)
 }
 
 /*
- * Is a handler about to run? Not every signal has one, and an instruction that makes
- * room on the stack moves SP as far: the frame of a signal holds what it interrupted.
+ * Is a handler about to run? Not every signal has one, and an instruction that makes room on the
+ * stack moves SP as far: the frame of a signal holds the interrupted registers.
  */
 static bool in_handler(const struct user_regs_struct *before,
 		       const struct user_regs_struct *after)
@@ -484,8 +484,8 @@ static bool in_handler(const struct user_regs_struct *before,
 }
 
 /*
- * A signal's handler is called by the kernel: it returns to the restorer, which
- * goes back to what was interrupted.
+ * A signal's handler is called by the kernel: it returns to the restorer, which goes back to the
+ * interrupted code.
  */
 static void signalled(const struct user_regs_struct *before,
 		      const struct user_regs_struct *after)
@@ -545,9 +545,9 @@ static void follow(const struct user_regs_struct *before, const __u8 *code,
 	if (depth && calls[depth - 1].is_claim)
 		check_claim(&calls[depth - 1], before, code, after);
 	/*
-	 * Who is back from a call has no more of it on the stack. vfork() has taken
-	 * its return address from there, but does not return with that. A jump to
-	 * where SP was, as longjmp's, comes to the same as many returns.
+	 * After the return from a call, nothing of it is on the stack. vfork() has taken its
+	 * return address from there, but does not return with that. A jump to where SP was, as
+	 * longjmp's, comes to the same as many returns.
 	 */
 	while (depth && (after->rsp > calls[depth - 1].cfa ||
 			 (after->rsp == calls[depth - 1].cfa &&

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What step goes through: threads, new processes, signals, longjmp, realigned
- * stacks, callbacks, constructors and destructors. No exceptions: who throws one
- * changes return addresses.
+ * The program that step goes through: threads, new processes, signals, longjmp, realigned stacks,
+ * callbacks, constructors and destructors. No exceptions: throwing one changes return addresses.
  */
 
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * tables < FILES - make the tables of files, whose names end with NUL, and print how long
- * that took. What is no ELF file of this machine is passed over.
+ * that took. Files that are not ELF files of this machine are skipped.
  */
 
 #include <fcntl.h>

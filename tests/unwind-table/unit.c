@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * unit FILE... - what the golden tables do not show: each refusal of
- * unwind_table_check(), errors and limits, and that all ways to a table give the same
- * one, for each FILE as well. Prints TAP.
+ * unit FILE... - tests beyond the golden tables: each refusal of unwind_table_check(),
+ * errors and limits, and that all ways to a table give the same one, for each FILE as well.
+ * Prints TAP.
  */
 
 #define _GNU_SOURCE
@@ -187,7 +187,7 @@ static void check_rules(void)
 		"return address at such a place");
 }
 
-/* What comes of a file in memory, whose table is right if there is one */
+/* The result for a file in memory, whose table is right if there is one */
 static int try_image(const void *image, size_t len, struct unwind_table_stats *stats)
 {
 	struct unwind_table *table;
@@ -286,14 +286,14 @@ static void errors(void)
 	unwind_table_free(NULL);
 }
 
-/* What a file says that makes it a program, or not */
+/* Properties of a file that make it a program, or not */
 enum entry {
 	LIBRARY,		/* nothing */
 	FIXED,			/* ET_EXEC */
 	INTERPRETED,		/* PT_INTERP */
 	STATIC_PIE,		/* DF_1_PIE */
-	INTERPRETER,		/* needs nobody, and has what the others need */
-	NEEDY,			/* the same, but it needs somebody */
+	INTERPRETER,		/* needs no other file, and has the symbol that the others need */
+	NEEDY,			/* the same, but it needs another file */
 };
 
 /* The rule at the entry, which has no FDE, of a file of that kind */
@@ -444,7 +444,7 @@ static void works(void)
 		work2 = work_of(kind, 24000, 2 * nr, &size2);
 		printf("# %s: %.2f and %.2f operations a byte\n", names[kind],
 		       (double)work / size, (double)work2 / size2);
-		/* One of them is refused, and has done all that it may. */
+		/* One of them is refused after all the allowed work. */
 		is_made = (work && work2) || kind == TWO_DEPEND;
 		work = work ? work : UNWIND_TABLE_WORK * size;
 		work2 = work2 ? work2 : UNWIND_TABLE_WORK * size2;
@@ -483,7 +483,7 @@ static const struct {
 /* The work of code that is called, or all that is allowed; @done: it was followed */
 static uint64_t work_of_bytes(const uint8_t *code, size_t len, bool *done)
 {
-	/* Calls of what comes after it */
+	/* Calls of the next instruction */
 	static const uint8_t caller[16] = {
 		0xe8, 11, 0, 0, 0, 0xe8, 6, 0, 0, 0, 0xc3, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc,
 	};
@@ -745,7 +745,7 @@ static bool same_tables(const struct unwind_table *a, const struct unwind_table 
 	return from && len == other && !memcmp(from, to, len);
 }
 
-/* What the loader makes of a file, without relocations */
+/* A file as the loader maps it, without relocations */
 static uint8_t *load(const uint8_t *image, size_t *len)
 {
 	const Elf64_Ehdr *ehdr = (const void *)image;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * worst SECONDS - look for the CFI that takes the most work for its size, by changing what
- * was the worst so far. Twice as much of it must take no more than 2.2 times the work. Prints
- * TAP.
+ * worst SECONDS - look for the CFI that takes the most work for its size, by changing the worst
+ * one so far. Twice as much of it must take no more than 2.2 times the work. Prints TAP.
  */
 
 #define _GNU_SOURCE
@@ -183,7 +182,7 @@ static double work_of(const struct input *input, unsigned int scale, uint64_t *w
 	rc = unwind_table_from_image(image, len, &table);
 	if (rc && rc != -E2BIG && rc != -ENODATA)
 		errx(1, "%s", strerror(-rc));
-	/* Who is refused has done all that it may. */
+	/* A refused file has used all the allowed work. */
 	*work = rc ? rc == -E2BIG ? UNWIND_TABLE_WORK * size : 0 : unwind_table_stats(table)->work;
 	unwind_table_free(table);
 	free(image);

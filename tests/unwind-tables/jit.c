@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a compiler at run time does: a function in anonymous memory, with a frame
+ * As a compiler at run time does: a function in anonymous memory, with a frame
  * pointer, which libc calls and which calls libc. Prints its address, and sorts
  * strings by it for ever.
  */

@@ -674,7 +674,7 @@ TEST_F(storm, samples_of_all_cpus)
  * @base:	Address of the library
  * @stop:	The end
  * @room:	A page to map and to unmap
- * @ips: Addresses that a walk must have, except for the first one
+ * @ips:	Addresses that a walk must have, except for the first one
  * @ring:	Its samples
  * @loads:	So often a library was loaded
  * @same_place:	and so often in the place of the other one

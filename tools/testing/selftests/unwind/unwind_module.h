@@ -20,8 +20,8 @@
  * One line of the log:
  *	R  a request; ret, cookie, context and, if ret is UT_ALREADY_EXECUTED,
  *	   the cached trace
- *	C a callback; timestamp is the one from the engine P how often a probe
- *	was hit (ret) and made a request (nr); work is its
+ *	C  a callback; timestamp is the one from the engine
+ *	P  how often a probe was hit (ret) and made a request (nr); work is its
  *	   number
  *	M  a task's state: ret is 1 if a context is open, nr 1 if it has a cache
  *	O  lines that found the log full (nr)
