@@ -17,7 +17,7 @@ FLAME ?=
 CONFIG ?= generic
 BASE ?= 6.12
 
-# What is there for another base than 6.12 so far
+# Targets for another base than 6.12 so far
 ifneq ($(BASE),6.12)
   ifneq ($(filter-out root tree refresh check series clean,$(or $(MAKECMDGOALS),help)),)
     $(error BASE=$(BASE) goes with make tree, refresh, check, series and clean)

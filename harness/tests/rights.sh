@@ -14,7 +14,7 @@ refuse enter-with-the-rights-of-podman 'enter: error: root may not mount here: a
 refuse enter-with-the-rights-of-docker 'enter: error: root may not mount here: a container' with "$docker" "$harness/enter" true
 pass enter-without-the-right-says-no-more test "$(wc -l < "$tmp/out")" = 1
 
-# Somebody else, who has to be able to read it
+# Another user, who has to be able to read it
 chmod 755 "$tmp"
 mkdir -p "$tmp/others/harness"
 cp "$harness"/{lib.sh,enter,toolroot} "$tmp/others/harness/"

@@ -1,7 +1,7 @@
 # References of manual pages become those to the files of the packages: pages of perf
 # under their names in the package, files where it installs them. This perf is built
 # without Perl. In literal text asciidoctor leaves macros for links as they are. The
-# end of unwind-tables(8) is for those who have the source.
+# end of unwind-tables(8) is only for readers with the source.
 s/^\.BR perf-record (1),$/.BR perf-record (1)/
 /^\.I Documentation\//d
 s/linkperf:\(perf[a-z0-9\\-]*\)\[\([1-8]\)\]/\1(\2)/g

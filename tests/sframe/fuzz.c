@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return -1;
 	memcpy(&params, data, sizeof(params));
 	size -= sizeof(params);
-	/* Of its own size, so that ASan sees what is read after its end */
+	/* Of its own size, so that ASan sees reads after its end */
 	copy = malloc(size);
 	memcpy(copy, data + sizeof(params), size);
 

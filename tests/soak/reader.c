@@ -43,8 +43,8 @@
 /* How long the records may take, in seconds */
 #define SETTLE			3
 /*
- * Clocks of different CPUs may be apart by that, in ns; somebody who is seen
- * outside of the kernel later than that has left it.
+ * Clocks of different CPUs may be apart by that, in ns; a thread that is seen outside
+ * of the kernel later than that has left it.
  */
 #define CLOCK_SLACK		200000000ULL
 /*
@@ -257,7 +257,7 @@ static void take_sample(const struct sample *sample)
 		first_time = sample->time;
 	if (user)
 		seen(sample->tid, sample->time);
-	/* One that is there to see who is in user space */
+	/* A sample that only shows which thread is in user space */
 	if (!sample->nr)
 		return;
 

@@ -25,7 +25,7 @@
 /* Where there are no rows, elfutils is asked every so many bytes. */
 #define STEP		16
 
-/* What became of a place */
+/* Result for a place */
 enum outcome {
 	OUT_SAME,	/* They agree. */
 	OUT_UNSAID,	/* elfutils has a frame, or its FP, but the table says nothing. */

@@ -459,7 +459,7 @@ static struct worker *worker_of(struct keeper *keeper, struct share *share)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Who gives it something to do						      */
+/* Giving it jobs							      */
 
 /*
  * Of many processes that have mapped the same file, the last one is the most likely to live on.

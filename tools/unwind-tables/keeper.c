@@ -88,7 +88,7 @@ void keeper_see_to_vdso(struct keeper *keeper)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Whose process it is							      */
+/* The share of a process						      */
 
 void keeper_set_share(struct keeper *keeper, const struct process *process, struct share *share)
 {
@@ -169,7 +169,7 @@ void keeper_forget_old_shares(struct keeper *keeper)
 }
 
 /* ------------------------------------------------------------------------ */
-/* What is to be looked at						      */
+/* Files to look at							      */
 
 /* The first mappings of a process that hangs are known. */
 static bool see_to_listed(struct worker *worker, pid_t pid)

@@ -2,7 +2,7 @@
 #ifndef __UNWIND_TABLES_KERNEL_H
 #define __UNWIND_TABLES_KERNEL_H
 
-/* What the service asks of /dev/unwind_tables */
+/* The service's use of /dev/unwind_tables */
 
 #include <stddef.h>
 #include <linux/types.h>

@@ -12,8 +12,8 @@
 bool message_send(int sock, const void *data, size_t len, int fd);
 
 /*
- * What recv() returns, without -EINTR. @fd gets the descriptor, which is closed on exec, or -1;
- * the sender may have sent one with any message.
+ * The result of recv(), without -EINTR. @fd gets the descriptor, which is closed on exec, or
+ * -1; the sender may have sent one with any message.
  */
 ssize_t message_receive(int sock, void *data, size_t len, int *fd);
 

@@ -27,7 +27,7 @@
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
-/* What a parser has open */
+/* The descriptors of a parser */
 #define PARSER_IN	0
 #define PARSER_OUT	1
 /* MFD_CLOEXEC | MFD_NOEXEC_SEAL, which older C libraries do not know */
@@ -46,8 +46,7 @@
 #define IF_NOT(value)	((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0))
 
 /*
- * What a parser may do: read what it has, and write what it has made. It cannot end its alarm
- * either.
+ * Allowed to a parser: reading its file, and writing its table. It cannot end its alarm either.
  */
 static void filter_calls(void)
 {

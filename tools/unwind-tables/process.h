@@ -49,7 +49,7 @@ bool process_is_alive(const struct process *process);
 int process_mount_proc(void);
 /* Its directory, or -1. A process of a user must not get it. */
 extern int process_proc;
-/* Open what is there: a descriptor or -1, and errno */
+/* Open a file there: a descriptor or -1, and errno */
 int process_open_proc(const char *name, int flags);
 FILE *process_fopen_proc(const char *name);
 DIR *process_list_proc(void);

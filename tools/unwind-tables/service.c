@@ -265,7 +265,7 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* The kernel tells here that a CPU comes or goes. */
+/* The kernel reports here that a CPU goes online or offline. */
 static int open_uevents(void)
 {
 	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = 1 };
@@ -299,7 +299,7 @@ static int open_clock(void)
 }
 
 /* ------------------------------------------------------------------------ */
-/* What there is to do							      */
+/* Work									      */
 
 static void on_complaint(void *arg, const char *message)
 {

@@ -21,7 +21,7 @@
 #define READ_ATTEMPTS	2
 
 /* ------------------------------------------------------------------------ */
-/* What the reader has opened						      */
+/* The reader's file							      */
 
 /* The last thing that a parser writes */
 static bool read_fingerprint(int table, __u64 *print)
@@ -217,7 +217,7 @@ static enum outcome make_for(struct worker *worker, struct share *share, pid_t p
 }
 
 /* ------------------------------------------------------------------------ */
-/* What came of it							      */
+/* Outcomes								      */
 
 void keeper_complain_ahead(struct keeper *keeper, const char *name, const char *why)
 {

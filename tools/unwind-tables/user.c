@@ -186,7 +186,7 @@ static void be_user(int file, int sock, bool to_read, pid_t parent)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Who asks								      */
+/* The asking side							      */
 
 /* The child's answer, if it makes sense: 0 or a descriptor, which only comes with 0 */
 static int receive_answer(int sock, bool to_read, struct stat *st)

@@ -72,7 +72,7 @@ static struct {
 	__u64 stored;
 } opened = { .found = -1, .fd = -1 };
 
-/* ... and what goes with the answer */
+/* ... and the descriptor that is passed with the answer */
 static int passed = -1;
 
 /* ------------------------------------------------------------------------ */

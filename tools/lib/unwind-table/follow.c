@@ -1118,7 +1118,7 @@ static int do_return(struct ut_follow *f, const struct insn *insn, const struct 
 	});
 }
 
-/* What an instruction does, and whether the path goes on behind it */
+/* Apply an instruction; @goes_on: whether the path goes on behind it */
 static int step(struct ut_follow *f, const struct insn *insn, __u64 pc, struct state *s,
 		__u32 function, bool *goes_on)
 {

@@ -41,7 +41,7 @@ static bool name_is_noreturn(const char *name)
 	return !strncmp(name, "_ZSt", 4) && strstr(name, "__throw_");
 }
 
-/* What a symbol stands for: an address, UT_IMPORT_NO_RETURN, or NONE */
+/* The meaning of a symbol: an address, UT_IMPORT_NO_RETURN, or NONE */
 static __u32 resolve(const struct ut_elf *elf, __u64 symbol, __u64 strings)
 {
 	char name[64];

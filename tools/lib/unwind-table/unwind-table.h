@@ -42,10 +42,10 @@ enum unwind_table_origin {
 };
 
 /*
- * What became of a file's code. @bytes and @places (stretches of them) without rule,
- * by reason; of overlapping FDEs, which have one, those that were described again; and
- * those whose rule does not say where the caller's FP is.
- * FDEs that cannot be read are places without bytes: their code is a gap.
+ * Statistics of a file's code. @bytes and @places (stretches of them) without rule, by
+ * reason; of overlapping FDEs, which have one, those that were described again; and those
+ * whose rule does not say where the caller's FP is. FDEs that cannot be read are places
+ * without bytes: their code is a gap.
  */
 struct unwind_table_stats {
 	uint64_t code_bytes;		/* in executable segments */
@@ -123,7 +123,7 @@ bool unwind_table_follows(void);
 /* Do tables say where no call ends? By a flag that not all kernels know */
 extern bool unwind_table_says_no_call;
 
-/* What became of code with CFI whose instructions were followed as if it had none */
+/* Statistics of code with CFI whose instructions were followed as if it had none */
 struct unwind_table_comparison {
 	uint64_t code;		/* bytes of instructions with a rule by CFI, padding left out */
 	uint64_t same;		/* of these: with a rule that says the same */

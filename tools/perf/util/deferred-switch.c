@@ -37,7 +37,7 @@ static const struct deferred_limits limits = {
 	.grace	= 2,
 };
 
-/* The event at the end of what has been written of a ring buffer, if it is not whole */
+/* The event at the end of the written data of a ring buffer, if it is not whole */
 struct partial {
 	struct list_head	list;
 	const void		*buffer;

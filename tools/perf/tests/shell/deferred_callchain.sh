@@ -40,7 +40,7 @@ data() {
   echo "${path}"
 }
 
-# One line per sample: what was asked for, then the callchain, without symbols
+# One line per sample: the requested fields, then the callchain, without symbols
 fold() {
   awk 'NF == 0 { if (line != "") print line; line = ""; next }
        { gsub(/\[unknown\]/, ""); gsub(/^[ \t]+|[ \t]+$/, ""); gsub(/[ \t]+/, " ")

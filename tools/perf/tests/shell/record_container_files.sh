@@ -145,8 +145,8 @@ check "of a process that hangs" \
 check "of a process that hangs, ended" \
       "$(sed -n 's/^State:[[:space:]]*\([^Z]\).*/\1/p' "/proc/${keeper}/status" 2> /dev/null)" ""
 
-# Whose recording needs all the memory that its user may lock for buffers has no others beside it,
-# and the root user of a user namespace is such a user.
+# If a recording needs all the memory that its user may lock, it gets no further buffers. The root
+# user of a user namespace is such a user.
 user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 record_as_user() { # COMMAND...
   (ulimit -l 0 && "${user[@]}" "$@" perf --buildid-dir "${tmpdir}/user/cache" record -q \

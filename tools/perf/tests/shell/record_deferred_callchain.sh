@@ -220,9 +220,9 @@ defer_as_before() {
   fi
 }
 
-# A task sleeps while the output is switched: its sample goes where the record goes.
-# The kernel must not walk the task's stack at the event: then no record would
-# follow.
+# A task sleeps while the output is switched: its sample is moved to the file of the
+# record. The kernel must not walk the task's stack at the event: then no record
+# would follow.
 test_switch_output() {
   local name="${tmpdir}/switched" file stats sum="" blank=0
 

@@ -942,7 +942,7 @@ TEST_F(bpf, small_buffer_gets_whole_innermost_addresses)
 }
 
 /* ------------------------------------------------------------------------ */
-/* What it takes of the engine						      */
+/* Use of the engine							      */
 
 /*
  * All programs and links together are one of 62 tracers, from boot on: they work
@@ -1438,7 +1438,7 @@ TEST_F(three, are_served_by_one_walk)
 }
 
 /* ------------------------------------------------------------------------ */
-/* What the verifier must refuse					      */
+/* Refusals of the verifier						      */
 
 static const struct {
 	const char *name;

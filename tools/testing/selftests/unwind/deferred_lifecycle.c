@@ -240,7 +240,7 @@ struct execer {
 	int tid;
 	int go_thread;
 	int go_leader;
-	/* What pthread_create() returned, plus 1 */
+	/* The result of pthread_create(), plus 1 */
 	int created;
 };
 
@@ -567,7 +567,7 @@ FIXTURE(dying)
 
 FIXTURE_VARIANT(dying)
 {
-	/* What the other thread does; 0: they are killed from outside. */
+	/* The action of the other thread; 0: they are killed from outside. */
 	long nr;
 };
 

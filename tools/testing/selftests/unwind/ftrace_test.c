@@ -23,7 +23,7 @@
 #define FLAG_NMI	0x40
 
 /* ------------------------------------------------------------------------ */
-/* What the format files say						      */
+/* Format files								      */
 
 static struct {
 	int cookie_id, stack_id, user_id;
@@ -1435,7 +1435,7 @@ TEST_F_TIMEOUT(ftrace, events_of_the_way_out_make_no_endless_loop, LONG)
 }
 
 /* ------------------------------------------------------------------------ */
-/* What else an instance can be told					      */
+/* Other settings of an instance					      */
 
 TEST_F(ftrace, only_threads_of_the_pid_filter_are_asked)
 {

@@ -243,7 +243,7 @@ static size_t check_bpf(struct __test_metadata *_metadata, uint64_t bits,
 	if (depth && (int)(1 + depth - sample->nr_kernel) < nr)
 		nr = 1 + depth - sample->nr_kernel;
 
-	/* What the program saw in place */
+	/* The stack that the program saw in place */
 	ASSERT_EQ(nr * 8, res.user_size);
 	EXPECT_TRUE(up_frames_equal(res.user, nr, expected, nr));
 	ASSERT_LE(0, res.user_id);

@@ -24,7 +24,7 @@ FIXTURE_TEARDOWN(abi)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Events that come and go						    */
+/* Events that are opened and closed					    */
 
 TEST_F(abi, record_comes_after_the_sampling_event_is_closed)
 {

@@ -177,7 +177,7 @@ TEST_F(abi, entry_that_sleeps_is_answered_once)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Who gets the record							    */
+/* Receivers of the record						    */
 
 FIXTURE(holder)
 {

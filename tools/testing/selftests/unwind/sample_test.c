@@ -37,7 +37,7 @@ static char *next_line(int kmsg)
 
 	for (;;) {
 		len = read(kmsg, record, sizeof(record) - 1);
-		/* What was overwritten meanwhile is not ours. */
+		/* Overwritten lines are not ours. */
 		if (len < 0 && errno == EPIPE)
 			continue;
 		if (len <= 0)

@@ -913,7 +913,7 @@ TEST_F(added, table_for_a_file_is_for_that_place_in_that_file)
 	ASSERT_TRUE(map_memory(a));
 	EXPECT_TRUE(never_counts(a));
 	ASSERT_EQ(0, munmap((void *)a->text, PAGE));
-	/* And by another descriptor what was there */
+	/* And the old file by another descriptor */
 	close(other);
 	other = dup(fd);
 	close(fd);

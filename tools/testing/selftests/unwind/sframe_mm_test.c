@@ -1282,7 +1282,7 @@ TEST_F(stuck, prctl_that_waits_for_the_table_can_be_killed)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Libraries that come and go						      */
+/* Libraries that are loaded and unloaded				      */
 
 #define NR_LOADERS	2
 #define NR_SAMPLED	3

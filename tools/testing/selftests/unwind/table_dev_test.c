@@ -888,7 +888,7 @@ TEST_F(dev, query_takes_larger_arguments_if_what_is_unknown_is_0)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Who may								      */
+/* Rights								      */
 
 #define NOBODY		65534
 
@@ -1150,7 +1150,7 @@ TEST_F(dev, descriptor_of_a_forked_child_is_the_same_one)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Whose files								      */
+/* Owners of files							      */
 
 #define PERFMON		CAP(CAP_PERFMON)
 #define WITH_ADMIN	(PERFMON | CAP(CAP_SYS_ADMIN))

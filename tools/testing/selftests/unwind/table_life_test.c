@@ -111,7 +111,7 @@ TEST_F(life, nothing_of_a_dropped_table_is_left)
 	EXPECT_EQ(0, dev_info(self->fd, "attached"));
 }
 
-/* What it does not cover is remembered, too. */
+/* Code that it does not cover is remembered, too. */
 TEST_F(life, nothing_of_what_a_dropped_table_did_not_cover_is_left)
 {
 	struct table *t = self->table;

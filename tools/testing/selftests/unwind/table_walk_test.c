@@ -1333,7 +1333,7 @@ TEST_F(walk, code_beside_an_added_sframe_table_has_its_own_rules)
 }
 
 /* ------------------------------------------------------------------------ */
-/* What is told of walks						      */
+/* Reports of walks							      */
 
 TEST_F(walk, descriptor_counts_walks_and_frames)
 {

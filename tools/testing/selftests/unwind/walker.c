@@ -102,7 +102,7 @@ bool stack_from_file(void)
 }
 
 /* ------------------------------------------------------------------------ */
-/* What is expected of them						      */
+/* Expected traces							      */
 
 void want_nothing(void)
 {

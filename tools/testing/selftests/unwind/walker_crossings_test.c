@@ -542,7 +542,7 @@ TEST_F(crossing, walks_are_exact_beside_and_after_those_of_a_child)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Tables that come and go during the walks				      */
+/* Tables that change during the walks					      */
 
 static int stop_churning;
 

@@ -12,7 +12,7 @@ HELP = "the event whose samples to take, with or without its modifiers"
 
 
 class EventChoice:
-    """What a script collects of each event that is @wanted: of all if none was named"""
+    """The data that a script collects of each @wanted event: of all if none was named"""
 
     def __init__(self, wanted, make):
         self.wanted = wanted
@@ -21,7 +21,7 @@ class EventChoice:
         self.order = {}
 
     def get(self, event):
-        """What was collected of the event of this sample, or None if it is not wanted"""
+        """The data collected of this sample's event, or None if it is not wanted"""
         name = event["ev_name"]
         self.order.setdefault(name, event["ev_idx"])
         if self.wanted and not (name + ":").startswith(self.wanted + ":"):
@@ -41,7 +41,7 @@ class EventChoice:
                 self.wanted, ", ".join(self.order) or "none"))
 
     def first(self):
-        """What was collected of the first event. The user has to know of the others."""
+        """The data collected of the first event. A message names the others."""
         self.check()
         if not self.collected:
             return self.make()
