@@ -73,7 +73,7 @@ want='all/root: </script><!--/: [unknown]/: [unknown]/ 1: [unknown]/kernel 1'
 got=$(shown "${tmpdir}/json")
 [ "${got}" = "${want}" ] || failed "stacks: ${got}"
 
-# The entries with a bar of their own
+# What has a bar of its own
 for bar in 'pid:</script><!-- (10)' 'comm:</script><!--' 'cgroup:no cgroup was recorded'
 do
   perf script report flamegraph -i "${tmpdir}/some.data" -f json -o "${tmpdir}/json" \
@@ -83,8 +83,7 @@ do
     failed "${bar%%:*}: stacks ${got}"
 done
 
-# One event at a time: the one that the user has chosen, otherwise the first one, with a
-# message
+# One event at a time: what the user has chosen, or else the first one, and this is said
 perf script report flamegraph -i "${tmpdir}/some.data.two" -f json -o "${tmpdir}/json" \
   > "${log}" 2>&1 || failed "two events: exit status $?"
 got=$(shown "${tmpdir}/json")
@@ -102,8 +101,8 @@ perf script report stackcollapse -i "${tmpdir}/some.data.two" > "${tmpdir}/folde
 [ "$(awk '{ n += $NF } END { print n }' "${tmpdir}/folded")" = 2 ] ||
   failed "two events: stackcollapse adds them up"
 
-# A program that is not here any more is one row. No process has this PID, in whose
-# namespaces perf would look for the file.
+# A program that is not here any more: one row tells. No process has this number, in
+# whose namespaces perf would look for the file.
 PYTHONDONTWRITEBYTECODE=1 python3 - "${libdir}" "${tmpdir}/gone.data" << 'EOF'
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -122,8 +121,8 @@ got=$(shown "${tmpdir}/json")
 [ "${got}" = 'all/root: prog/: [prog, no file /nowhere/prog]/ 1' ] ||
   failed "file is gone: ${got}"
 
-# Without a template, and nobody to ask: with input that is at its end, is closed, or
-# cannot be read, as with nohup
+# Without a template, and nobody to ask: at the end of the input, with a closed one,
+# and with one that cannot be read, as nohup makes it
 for stdin in '< /dev/null' '<&-' '0> /dev/null'
 do
   if eval "perf script report flamegraph -i '${tmpdir}/some.data' --template /nowhere" \
