@@ -33,7 +33,7 @@
 
 struct rule_cache unwind_rules __ro_after_init;
 
-static void set_identity(struct unwind_identity *id, const struct inode *inode)
+static void unwind_identity_set(struct unwind_identity *id, const struct inode *inode)
 {
 	id->size = i_size_read(inode);
 	/* A change of the inode meanwhile shows in the next comparison. */
@@ -65,12 +65,12 @@ bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *v
 		/*
 		 * If the mapping has gone, the file's memory can be that of another file, and
 		 * not all inodes wait for RCU: those of pipes do not. A mapped file's does.
-		 * See look+unmap.litmus.
+		 * See lookup+unmap.litmus.
 		 */
 		smp_rmb();
 		if (!inode || unwind_vma_gone(vma, inode))
 			return false;
-		set_identity(&range->identity, inode);
+		unwind_identity_set(&range->identity, inode);
 	}
 	range->start = READ_ONCE(vma->vm_start);
 	range->end = READ_ONCE(vma->vm_end);
@@ -91,8 +91,8 @@ bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *v
  * UNWIND_USER_CHANGING if the VMA that was found does not tell. Under RCU, which keeps the
  * VMA, and the inode of a file that was mapped.
  */
-static enum unwind_user_status look(struct mm_struct *mm, unsigned long pc,
-				    struct unwind_range *range)
+static enum unwind_user_status unwind_vma_lookup(struct mm_struct *mm, unsigned long pc,
+						 struct unwind_range *range)
 {
 	MA_STATE(mas, &mm->mm_mt, pc, pc);
 	unsigned int seq = unwind_mmap_seq(mm);
@@ -111,7 +111,7 @@ static enum unwind_user_status look(struct mm_struct *mm, unsigned long pc,
 	has_file = unwind_range_set(range, vma);
 	/*
 	 * A VMA is detached before it is freed, which overwrites the bounds. And any
-	 * change comes after mm_lock_seqcount_begin(), see seq+look.litmus.
+	 * change comes after mm_lock_seqcount_begin(), see seq+lookup.litmus.
 	 */
 	smp_rmb();
 	if (!has_file || pc < range->start || pc >= range->end || unwind_vma_gone(vma, NULL))
@@ -127,7 +127,7 @@ static enum unwind_user_status look(struct mm_struct *mm, unsigned long pc,
  * Are the ranges, where both have some code, from the same place of the same file? And
  * with the same contents, which what is added does not depend on.
  */
-static bool is_same_code(const struct unwind_range *a, const struct unwind_range *b)
+static bool unwind_range_is_same(const struct unwind_range *a, const struct unwind_range *b)
 {
 	const struct unwind_identity *id = &a->identity, *other = &b->identity;
 
@@ -142,14 +142,14 @@ static bool is_same_code(const struct unwind_range *a, const struct unwind_range
  * As above, for @code->seen. In place a frame looks at its mapping once: what it sees there
  * counts for all that is asked about it.
  */
-static enum unwind_user_status see(struct unwind_code *code, unsigned long pc)
+static enum unwind_user_status unwind_code_lookup_vma(struct unwind_code *code, unsigned long pc)
 {
 	enum unwind_user_status status;
 
 	if (code->in_place && unwind_range_has(&code->seen, pc) &&
 	    code->seen.seq != UNWIND_SEQ_NONE)
 		return UNWIND_USER_FOUND;
-	status = look(current->mm, pc, &code->seen);
+	status = unwind_vma_lookup(current->mm, pc, &code->seen);
 	if (status != UNWIND_USER_FOUND)
 		code->seen.end = code->seen.start;
 	return status;
@@ -160,7 +160,8 @@ static enum unwind_user_status see(struct unwind_code *code, unsigned long pc)
  * mapping that a writer may be about to change is the one that this task has been
  * executing.
  */
-static bool compare(struct unwind_code *code, struct unwind_range *range, unsigned long pc)
+static bool unwind_code_revalidate(struct unwind_code *code, struct unwind_range *range,
+				   unsigned long pc)
 {
 	const struct unwind_range *now = &code->seen;
 
@@ -169,7 +170,8 @@ static bool compare(struct unwind_code *code, struct unwind_range *range, unsign
 	if (unwind_range_is_current(range))
 		return true;
 
-	if (see(code, pc) != UNWIND_USER_FOUND || !is_same_code(range, now))
+	if (unwind_code_lookup_vma(code, pc) != UNWIND_USER_FOUND ||
+	    !unwind_range_is_same(range, now))
 		return false;
 	if (now->start <= range->start && now->end >= range->end) {
 		WRITE_ONCE(range->seq, now->seq);
@@ -189,7 +191,7 @@ static bool compare(struct unwind_code *code, struct unwind_range *range, unsign
  * without what others that were added may be for.
  */
 static noinline struct unwind_range *
-find_added(struct unwind_code *code, struct unwind_range *range, unsigned long pc)
+unwind_code_find_added(struct unwind_code *code, struct unwind_range *range, unsigned long pc)
 {
 	struct unwind_range *const *added = code->map->ranges;
 	unsigned int nr = unwind_ranges_to(added, code->map->nr_added, pc);
@@ -197,13 +199,13 @@ find_added(struct unwind_code *code, struct unwind_range *range, unsigned long p
 	unsigned int seq = unwind_mmap_seq(current->mm);
 	unsigned long start, end;
 
-	if (has_pc && compare(code, added[nr - 1], pc))
+	if (has_pc && unwind_code_revalidate(code, added[nr - 1], pc))
 		return added[nr - 1];
-	/* A mapping that is just being split looks like another one. Pairs as in look() */
+	/* A mapping that is being split appears as another. Pairs as in unwind_vma_lookup() */
 	smp_rmb();
 	if (has_pc && (seq & 1 || READ_ONCE(current->mm->mm_lock_seq.sequence) != seq))
 		return NULL;
-	if (!range || !compare(code, range, pc))
+	if (!range || !unwind_code_revalidate(code, range, pc))
 		return NULL;
 
 	start = code->start;
@@ -220,7 +222,7 @@ find_added(struct unwind_code *code, struct unwind_range *range, unsigned long p
 }
 
 /* Is there more to know about the file than when the range was found? */
-static bool is_outdated(struct unwind_code *code, struct unwind_range *range)
+static bool unwind_code_is_stale(struct unwind_code *code, struct unwind_range *range)
 {
 	unsigned int count;
 
@@ -245,7 +247,7 @@ static bool is_outdated(struct unwind_code *code, struct unwind_range *range)
 }
 
 /* Have all at hand that is known about a range. */
-static bool find_rules(struct unwind_code *code, const struct unwind_range *range)
+static bool unwind_code_use_range(struct unwind_code *code, const struct unwind_range *range)
 {
 	struct unwind_sframe *sframe = range->sframe;
 
@@ -257,7 +259,7 @@ static bool find_rules(struct unwind_code *code, const struct unwind_range *rang
 	code->known_sframe = sframe;
 	code->anon = !unwind_range_is_file(range) && !sframe;
 	unwind_code_use_table(code, range);
-	code->fixed = !code->table && !sframe && !code->anon;
+	code->no_table = !code->table && !sframe && !code->anon;
 	if (code->in_place || code->sframe == sframe)
 		return true;
 	unwind_sframe_put(code->sframe);
@@ -282,14 +284,14 @@ bool unwind_code_find(const struct unwind_user_state *state, struct unwind_range
 	struct unwind_code *code = state->code;
 	unsigned int i;
 
-	code->fixed = false;
+	code->no_table = false;
 	code->anon = false;
 	code->table = NULL;
 	if (code->map && code->map->nr_added)
-		range = find_added(code, range, pc);
-	else if (range && !compare(code, range, pc))
+		range = unwind_code_find_added(code, range, pc);
+	else if (range && !unwind_code_revalidate(code, range, pc))
 		range = NULL;
-	if (!range || is_outdated(code, range) || !find_rules(code, range)) {
+	if (!range || unwind_code_is_stale(code, range) || !unwind_code_use_range(code, range)) {
 		code->start = ULONG_MAX;
 		code->len = 0;
 		return false;
@@ -300,33 +302,33 @@ bool unwind_code_find(const struct unwind_user_state *state, struct unwind_range
 	return true;
 }
 
-static void put_tables(const struct unwind_range *range)
+static void unwind_range_put_tables(const struct unwind_range *range)
 {
 	unwind_file_put(range->file);
 	unwind_sframe_put(range->sframe);
 }
 
-static void free_range(struct unwind_range *range)
+static void unwind_range_free(struct unwind_range *range)
 {
-	put_tables(range);
+	unwind_range_put_tables(range);
 	kfree_rcu(range, rcu);
 }
 
 /**
- * struct map_change - What makes one map of another
+ * struct unwind_map_change - What makes one map of another
  * @new:	Comes, in place of what it overlaps of its kind; or NULL
  * @sframe_start: Without @new: what was added with the SFrame table there goes
  * @first:	Gets the index of the first range that may go,
  * @end:	and of the one behind the last
  */
-struct map_change {
+struct unwind_map_change {
 	struct unwind_range	*new;
 	u64			sframe_start;
 	unsigned int		first;
 	unsigned int		end;
 };
 
-static void find_place(struct map_change *change, const struct unwind_map *map)
+static void unwind_map_find_place(struct unwind_map_change *change, const struct unwind_map *map)
 {
 	const struct unwind_range *new = change->new;
 	bool found = new && !new->added;
@@ -347,14 +349,15 @@ static void find_place(struct map_change *change, const struct unwind_map *map)
 }
 
 /* Does a range that may go do so? */
-static bool goes(const struct unwind_range *range, const struct map_change *change)
+static bool unwind_range_is_removed(const struct unwind_range *range,
+				    const struct unwind_map_change *change)
 {
 	return change->new || range->sframe->sec.start == change->sframe_start;
 }
 
 /* Fill in @map, which has room for all of it. Returns how many ranges go. */
-static unsigned int make_map(struct unwind_map *map, const struct unwind_map *old,
-			     const struct map_change *change)
+static unsigned int unwind_map_fill(struct unwind_map *map, const struct unwind_map *old,
+				    const struct unwind_map_change *change)
 {
 	unsigned int gone = 0, nr = change->first, i;
 
@@ -364,7 +367,7 @@ static unsigned int make_map(struct unwind_map *map, const struct unwind_map *ol
 	for (i = change->first; i < change->end; i++) {
 		struct unwind_range *range = old->ranges[i];
 
-		if (goes(range, change))
+		if (unwind_range_is_removed(range, change))
 			gone++;
 		else
 			map->ranges[nr++] = range;
@@ -377,7 +380,7 @@ static unsigned int make_map(struct unwind_map *map, const struct unwind_map *ol
 	return gone;
 }
 
-static struct unwind_map *alloc_map(unsigned int room, gfp_t gfp)
+static struct unwind_map *unwind_map_alloc(unsigned int room, gfp_t gfp)
 {
 	struct unwind_map *map = kvmalloc(struct_size(map, ranges, room), gfp);
 
@@ -390,28 +393,29 @@ static struct unwind_map *alloc_map(unsigned int room, gfp_t gfp)
  * Put a changed copy in place of the map. Returns the number of ranges that went, or an
  * error.
  */
-static int change_map(struct unwind_mm *um, struct map_change *change, gfp_t gfp)
+static int unwind_map_update(struct unwind_mm *um, struct unwind_map_change *change, gfp_t gfp)
 {
-	static struct unwind_map none;
+	static struct unwind_map unwind_map_none;
 	struct unwind_map *map = NULL, *old;
 	unsigned int gone, room = 0, i;
 
 	spin_lock(&um->lock);
 	for (;;) {
-		old = rcu_dereference_protected(um->map, lockdep_is_held(&um->lock)) ?: &none;
+		old = rcu_dereference_protected(um->map, lockdep_is_held(&um->lock)) ?:
+		      &unwind_map_none;
 		if (room > old->nr)
 			break;
 		room = old->nr + 1;
 		/* Nobody waits for the memory of somebody else. */
 		spin_unlock(&um->lock);
 		kvfree(map);
-		map = alloc_map(room, gfp);
+		map = unwind_map_alloc(room, gfp);
 		if (!map)
 			return -ENOMEM;
 		spin_lock(&um->lock);
 	}
-	find_place(change, old);
-	gone = make_map(map, old, change);
+	unwind_map_find_place(change, old);
+	gone = unwind_map_fill(map, old, change);
 	if (map->nr_added > UNWIND_MAX_ADDED) {
 		spin_unlock(&um->lock);
 		kvfree(map);
@@ -423,10 +427,10 @@ static int change_map(struct unwind_mm *um, struct map_change *change, gfp_t gfp
 	spin_unlock(&um->lock);
 	/* What was added stays by added_lock; and of what was found, all of these go. */
 	for (i = change->first; i < change->end; i++) {
-		if (goes(old->ranges[i], change))
-			free_range(old->ranges[i]);
+		if (unwind_range_is_removed(old->ranges[i], change))
+			unwind_range_free(old->ranges[i]);
 	}
-	if (old != &none)
+	if (old != &unwind_map_none)
 		kvfree_rcu(old, rcu);
 	return gone;
 }
@@ -442,13 +446,13 @@ static int change_map(struct unwind_mm *um, struct map_change *change, gfp_t gfp
  */
 int unwind_map_insert(struct unwind_mm *um, const struct unwind_range *range, gfp_t gfp)
 {
-	struct map_change change = { };
+	struct unwind_map_change change = { };
 	int ret;
 
 	change.new = kmemdup(range, sizeof(*range), gfp);
 	if (!change.new)
 		return -ENOMEM;
-	ret = change_map(um, &change, gfp);
+	ret = unwind_map_update(um, &change, gfp);
 	if (ret < 0)
 		kfree(change.new);
 	return min(ret, 0);
@@ -465,8 +469,8 @@ int unwind_map_insert(struct unwind_mm *um, const struct unwind_range *range, gf
  */
 int unwind_map_remove(struct unwind_mm *um, u64 sframe_start, gfp_t gfp)
 {
-	struct map_change change = { .sframe_start = sframe_start };
-	int ret = change_map(um, &change, gfp);
+	struct unwind_map_change change = { .sframe_start = sframe_start };
+	int ret = unwind_map_update(um, &change, gfp);
 
 	return ret ? min(ret, 0) : -ENOENT;
 }
@@ -475,7 +479,7 @@ int unwind_map_remove(struct unwind_mm *um, u64 sframe_start, gfp_t gfp)
  * Learn about the code around an address by its mapping. No lock is waited for: a
  * writer may hold those of all mappings for as long as a fork takes.
  */
-static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
+static enum unwind_user_status unwind_code_learn(struct unwind_code *code, unsigned long pc)
 {
 	struct unwind_range range = { .sframe_asked = (u32)jiffies };
 	struct mm_struct *mm = current->mm;
@@ -492,7 +496,7 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 	vma = lock_vma_under_rcu(mm, pc);
 	if (!vma) {
 		guard(rcu)();
-		return see(code, pc) == UNWIND_USER_NO_CODE ?
+		return unwind_code_lookup_vma(code, pc) == UNWIND_USER_NO_CODE ?
 		       UNWIND_USER_NO_CODE : UNWIND_USER_CHANGING;
 	}
 	if (!(vma->vm_flags & VM_EXEC)) {
@@ -528,7 +532,7 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
 	if (!unwind_map_insert(code->um, &range, gfp))
 		return UNWIND_USER_FOUND;
 	unwind_no_memory(gfp);
-	put_tables(&range);
+	unwind_range_put_tables(&range);
 	return UNWIND_USER_FAULT;
 }
 
@@ -538,7 +542,7 @@ static enum unwind_user_status learn(struct unwind_code *code, unsigned long pc)
  * which the task looks later.
  */
 static noinline enum unwind_user_status
-rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *rule)
+unwind_code_rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *rule)
 {
 	const struct unwind_range *range = &code->seen;
 	const struct unwind_table *table;
@@ -546,7 +550,7 @@ rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *ru
 
 	code->len = 0;
 	code->table = NULL;
-	status = see(code, pc);
+	status = unwind_code_lookup_vma(code, pc);
 	/* What is no code is not worth a look by the task. */
 	if (status != UNWIND_USER_FOUND)
 		return status;
@@ -564,7 +568,7 @@ rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *ru
 }
 
 /* Remember a rule, if it fits into a word. */
-static void cache_rule(u64 place, u64 mix, const struct unwind_rule *rule)
+static void unwind_rules_add(u64 place, u64 mix, const struct unwind_rule *rule)
 {
 	u64 tag = rule_cache_tag(place, mix);
 
@@ -577,8 +581,8 @@ static void cache_rule(u64 place, u64 mix, const struct unwind_rule *rule)
  * SFrame table has to be asked, UNWIND_USER_END if no table has one, and
  * UNWIND_USER_CHANGING if nothing is known of the code.
  */
-static enum unwind_user_status known_rule(const struct unwind_user_state *state,
-					  unsigned long pc, struct unwind_rule *rule)
+static enum unwind_user_status unwind_code_known_rule(const struct unwind_user_state *state,
+						      unsigned long pc, struct unwind_rule *rule)
 {
 	struct unwind_code *code = state->code;
 	struct unwind_range *range;
@@ -591,13 +595,13 @@ static enum unwind_user_status known_rule(const struct unwind_user_state *state,
 		    !unwind_code_find(state, range, pc))
 			return UNWIND_USER_CHANGING;
 	}
-	if (code->fixed || code->anon)
+	if (code->no_table || code->anon)
 		return UNWIND_USER_END;
 	if (code->table) {
 		if (rule_cache_get(pc + code->delta, code->mix, &rule->word))
 			return UNWIND_USER_FOUND;
 		if (unwind_table_find(code->table, pc + code->delta, rule) == UNWIND_USER_FOUND) {
-			cache_rule(pc + code->delta, code->mix, rule);
+			unwind_rules_add(pc + code->delta, code->mix, rule);
 			return UNWIND_USER_FOUND;
 		}
 	}
@@ -634,16 +638,16 @@ unwind_code_rule(const struct unwind_user_state *state, unsigned long pc, bool n
 	*type = UNWIND_USER_TYPE_FILE;
 	/* The window has just asked the map in vain. */
 	if (code->in_place && not_at_hand && code->start == ULONG_MAX)
-		return rule_in_place(code, pc, rule);
+		return unwind_code_rule_in_place(code, pc, rule);
 	/* Other threads may unmap and map what is learnt. */
-	while (!not_at_hand || !code->sframe || code->table || code->fixed ||
+	while (!not_at_hand || !code->sframe || code->table || code->no_table ||
 	       !unwind_code_has(code, pc)) {
-		status = known_rule(state, pc, rule);
+		status = unwind_code_known_rule(state, pc, rule);
 		if (status != UNWIND_USER_CHANGING || tries++ == 3)
 			break;
 		if (code->in_place)
-			return rule_in_place(code, pc, rule);
-		status = learn(code, pc);
+			return unwind_code_rule_in_place(code, pc, rule);
+		status = unwind_code_learn(code, pc);
 		if (status != UNWIND_USER_FOUND)
 			return status;
 		not_at_hand = false;
@@ -660,7 +664,7 @@ unwind_code_rule(const struct unwind_user_state *state, unsigned long pc, bool n
 		if (code->in_place && status != UNWIND_USER_FOUND)
 			code->wants_look = true;
 		if (status == UNWIND_USER_FOUND)
-			cache_rule(pc, code->sframe_mix, rule);
+			unwind_rules_add(pc, code->sframe_mix, rule);
 	}
 	if (status != UNWIND_USER_FOUND || !rule->word)
 		return status;
@@ -710,7 +714,7 @@ void unwind_code_begin(struct unwind_code *code, bool in_place)
 {
 	code->start = 0;
 	code->len = 0;
-	code->fixed = false;
+	code->no_table = false;
 	code->anon = false;
 	code->unchecked = false;
 	code->table = NULL;
@@ -724,7 +728,7 @@ void unwind_code_begin(struct unwind_code *code, bool in_place)
 }
 
 /* A copy of what was added for another mm; NULL if there is no memory. */
-static struct unwind_range *copy_range(const struct unwind_range *range)
+static struct unwind_range *unwind_range_dup(const struct unwind_range *range)
 {
 	struct unwind_range *copy = kmalloc(sizeof(*copy), GFP_KERNEL_ACCOUNT);
 
@@ -761,7 +765,7 @@ int __unwind_mm_dup(struct unwind_mm *old, struct mm_struct *mm)
 	if (!IS_ENABLED(CONFIG_UNWIND_USER_SFRAME) || !nr)
 		return 0;
 	um = unwind_mm_get(mm, GFP_KERNEL_ACCOUNT);
-	map = alloc_map(nr, GFP_KERNEL_ACCOUNT);
+	map = unwind_map_alloc(nr, GFP_KERNEL_ACCOUNT);
 	if (!um || !map) {
 		kvfree(map);
 		return -ENOMEM;
@@ -769,7 +773,7 @@ int __unwind_mm_dup(struct unwind_mm *old, struct mm_struct *mm)
 	scoped_guard(rcu)
 		memcpy(map->ranges, rcu_dereference(old->map)->ranges, nr * sizeof(*map->ranges));
 	for (map->nr_added = 0; map->nr_added < nr; map->nr_added++) {
-		map->ranges[map->nr_added] = copy_range(map->ranges[map->nr_added]);
+		map->ranges[map->nr_added] = unwind_range_dup(map->ranges[map->nr_added]);
 		if (!map->ranges[map->nr_added])
 			break;
 	}
@@ -789,27 +793,27 @@ void __unwind_mm_exit(struct mm_struct *mm)
 	WARN_ON_ONCE(atomic_read(&mm->mm_users));
 
 	for (i = 0; map && i < map->nr; i++)
-		free_range(map->ranges[i]);
+		unwind_range_free(map->ranges[i]);
 	kvfree(map);
 	kfree(um);
 	mm->unwind = NULL;
 }
 
-static unsigned long rules_entries __initdata;
+static unsigned long unwind_rules_entries __initdata;
 
-static int __init set_rules_entries(char *str)
+static int __init unwind_rules_set_entries(char *str)
 {
-	return str && !kstrtoul(str, 0, &rules_entries);
+	return str && !kstrtoul(str, 0, &unwind_rules_entries);
 }
-__setup("unwind_rules=", set_rules_entries);
+__setup("unwind_rules=", unwind_rules_set_entries);
 
 /* 1 MB where there are 2 GB of memory or more */
-static int __init init_rules(void)
+static int __init unwind_rules_init(void)
 {
 	unwind_rules.slots = alloc_large_system_hash("Unwind rules", sizeof(struct rule_slot),
-						     rules_entries, 15, HASH_ZERO, NULL,
+						     unwind_rules_entries, 15, HASH_ZERO, NULL,
 						     &unwind_rules.mask, 2,
 						     SZ_1M / sizeof(struct rule_slot));
 	return 0;
 }
-core_initcall(init_rules);
+core_initcall(unwind_rules_init);

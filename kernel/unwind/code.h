@@ -56,7 +56,7 @@ struct file;
  * @bad:	It is not worth another look
  * @um:		Of the mm, if rules have been kept
  * @rules:	What walks at the event use: the rules of functions that other walks have
- *		come to, by address. A word is a value, any other rule a struct kept_rule
+ *		come to, by address. A word is a value, any other rule a struct unwind_kept_rule
  * @ref:	One for each range that has it, one for each walk that uses it
  * @rcu:	To free it
  */
@@ -144,7 +144,7 @@ static inline unsigned int unwind_mmap_seq(const struct mm_struct *mm)
 #ifdef CONFIG_UNWIND_USER_CODE
 	/*
 	 * Pairs with mm_lock_seqcount_end(): what is read next is not older than that, see
-	 * seq+look.litmus and seq+dead.litmus.
+	 * seq+lookup.litmus and seq+dead.litmus.
 	 */
 	return smp_load_acquire(&mm->mm_lock_seq.sequence);
 #else
@@ -227,7 +227,7 @@ struct unwind_mm {
  *		call that returns to a special address; ULONG_MAX if the map knew nothing
  * @len:	Bytes from there; 0 if there is none
  * @map:	The map that the walk looks at until the end of the RCU reader
- * @fixed:	There is no table: rules need not be looked for
+ * @no_table:	There is no table: rules need not be looked for
  * @anon:	Memory of no file, such as a JIT compiler's, or that differs from its file
  * @unchecked:	The walk has followed a frame pointer in code without a table, or where an
  *		SFrame table has a hole; a table for a file covers all that it knows about
@@ -251,7 +251,7 @@ struct unwind_code {
 	unsigned long			start;
 	unsigned long			len;
 	const struct unwind_map		*map;
-	bool				fixed;
+	bool				no_table;
 	bool				anon;
 	bool				unchecked;
 	u64				mix;
@@ -284,7 +284,7 @@ void unwind_code_begin(struct unwind_code *code, bool in_place);
 /* No code has a table. */
 static inline void unwind_code_begin(struct unwind_code *code, bool in_place)
 {
-	*code = (struct unwind_code) { .len = ULONG_MAX, .fixed = true };
+	*code = (struct unwind_code) { .len = ULONG_MAX, .no_table = true };
 }
 #endif
 
@@ -358,7 +358,7 @@ unwind_code_find_settled(const struct unwind_user_state *state, struct unwind_co
 	code->anon = false;
 	code->known_sframe = NULL;
 	unwind_code_use_table(code, range);
-	code->fixed = !code->table;
+	code->no_table = !code->table;
 	unwind_code_leave_out(code, pc, state->special_min);
 	return true;
 }

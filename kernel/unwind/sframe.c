@@ -99,7 +99,7 @@
  *		after @ip
  * @high:	Start of the first one that it has found to do so
  * @high_at:	Address of its index entry
- * @missing:	Address of what could not be read
+ * @absent:	Address of what could not be read
  * @len:	Length of it in bytes
  */
 struct sframe_lookup {
@@ -108,7 +108,7 @@ struct sframe_lookup {
 	u64				low;
 	u64				high;
 	u64				high_at;
-	u64				missing;
+	u64				absent;
 	unsigned int			len;
 };
 
@@ -247,7 +247,7 @@ sframe_get(struct sframe_lookup *l, u64 addr, unsigned int size, s64 *val)
 		return true;
 	}
 fault:
-	l->missing = addr;
+	l->absent = addr;
 	l->len = size;
 	return false;
 }
@@ -734,7 +734,7 @@ enum sframe_status sframe_find(const struct sframe_section *sec, u64 ip,
 		if (status == SFRAME_OK)
 			return sframe_decode_row(sec, &row, rule);
 		if (status != SFRAME_FAULT || faults == SFRAME_MAX_FAULTS ||
-		    unwind_user_fault_in(l.missing, l.len))
+		    unwind_user_fault_in(l.absent, l.len))
 			return status;
 	}
 }

@@ -39,7 +39,7 @@
  * word that is read from one can take as long as a thousand instructions. What is mapped
  * after the look makes the task wait for its own device, for one rule.
  */
-static bool is_memory(const struct sframe_section *sec, unsigned int *seen)
+static bool unwind_sframe_is_memory(const struct sframe_section *sec, unsigned int *seen)
 {
 	MA_STATE(mas, &current->mm->mm_mt, sec->start, sec->start);
 	struct mm_struct *mm = current->mm;
@@ -53,7 +53,7 @@ static bool is_memory(const struct sframe_section *sec, unsigned int *seen)
 		if (READ_ONCE(vma->vm_flags) & (VM_IO | VM_PFNMAP) || ++nr > SFRAME_MAX_VMAS)
 			return false;
 	}
-	/* The flags are read before the sequence is again, see seq+look.litmus. */
+	/* The flags are read before the sequence is again, see seq+lookup.litmus. */
 	smp_rmb();
 	if (!(seq & 1) && unwind_mmap_seq(mm) == seq)
 		WRITE_ONCE(*seen, seq);
@@ -83,18 +83,18 @@ struct unwind_sframe *unwind_sframe_alloc(const struct sframe_section *sec, gfp_
 }
 
 /* A rule that has no word */
-struct kept_rule {
+struct unwind_kept_rule {
 	struct unwind_rule	rule;
 	struct rcu_head		rcu;
 };
 
 /* Walks at the event may be looking at the rules. */
-static void forget_rules(struct unwind_sframe *sframe)
+static void unwind_sframe_forget_rules(struct unwind_sframe *sframe)
 {
 	MA_STATE(mas, &sframe->rules, 0, 0);
 	struct unwind_mm *um = READ_ONCE(sframe->um);
 	struct rcu_head *gone = NULL;
-	struct kept_rule *kept;
+	struct unwind_kept_rule *kept;
 	int nr = 0;
 
 	if (!um)
@@ -112,14 +112,14 @@ static void forget_rules(struct unwind_sframe *sframe)
 	atomic_sub(nr, &um->nr_rules);
 	/* Only now does nobody find them any more. */
 	while (gone) {
-		kept = container_of(gone, struct kept_rule, rcu);
+		kept = container_of(gone, struct unwind_kept_rule, rcu);
 		gone = gone->next;
 		kfree_rcu(kept, rcu);
 	}
 }
 
 /* Of all tables: those of others may have taken all the room. */
-static void forget_all_rules(struct unwind_mm *um)
+static void unwind_mm_forget_rules(struct unwind_mm *um)
 {
 	const struct unwind_map *map;
 	unsigned int i;
@@ -128,19 +128,19 @@ static void forget_all_rules(struct unwind_mm *um)
 	map = rcu_dereference_protected(um->map, lockdep_is_held(&um->lock));
 	for (i = 0; map && i < map->nr; i++) {
 		if (map->ranges[i]->sframe)
-			forget_rules(map->ranges[i]->sframe);
+			unwind_sframe_forget_rules(map->ranges[i]->sframe);
 	}
 }
 
 /* No memory is reclaimed for what nobody has asked for. Returns false if there is no room. */
-static bool keep_rule(struct unwind_sframe *sframe, const struct unwind_rule *rule,
-		      const struct sframe_span *span)
+static bool unwind_sframe_keep_rule(struct unwind_sframe *sframe, const struct unwind_rule *rule,
+				    const struct sframe_span *span)
 {
 	MA_STATE(mas, &sframe->rules, span->start, span->end - 1);
 	const gfp_t gfp = GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN;
 	/* The top bit is that of an offset which is more than 0. */
 	void *entry = xa_mk_value(rule->word);
-	struct kept_rule *kept = NULL;
+	struct unwind_kept_rule *kept = NULL;
 	bool known, done = false;
 
 	if (!rule->word) {
@@ -169,8 +169,8 @@ static bool keep_rule(struct unwind_sframe *sframe, const struct unwind_rule *ru
  * Keep the rule for an address that a walk has come to, and the others of its function: the
  * address of a sample is nearly always another one.
  */
-static void keep_rules(struct unwind_sframe *sframe, struct unwind_rule rule,
-		       struct sframe_span *span)
+static void unwind_sframe_keep_func(struct unwind_sframe *sframe, struct unwind_rule rule,
+				    struct sframe_span *span)
 {
 	u64 at = span->func_start, end = span->func_end;
 	unsigned int i;
@@ -178,15 +178,15 @@ static void keep_rules(struct unwind_sframe *sframe, struct unwind_rule rule,
 	WRITE_ONCE(sframe->um, current->mm->unwind);
 	/* What is needed now is found again. */
 	if (atomic_read(&sframe->um->nr_rules) >= UNWIND_MAX_RULES)
-		forget_all_rules(sframe->um);
-	if (!keep_rule(sframe, &rule, span))
+		unwind_mm_forget_rules(sframe->um);
+	if (!unwind_sframe_keep_rule(sframe, &rule, span))
 		return;
 	/* The table can change meanwhile. */
 	for (i = 0; i < UNWIND_MAX_FUNC_RULES && at < end; i++, at = span->end) {
 		cond_resched();
 		if (span->num_rows > UNWIND_MAX_FUNC_RULES ||
 		    sframe_find(&sframe->sec, at, &rule, span) != SFRAME_OK ||
-		    !keep_rule(sframe, &rule, span))
+		    !unwind_sframe_keep_rule(sframe, &rule, span))
 			break;
 	}
 }
@@ -212,7 +212,7 @@ enum unwind_user_status unwind_sframe_kept_rule(struct unwind_sframe *sframe,
 	if (xa_is_value(kept))
 		rule->word = xa_to_value(kept);
 	else
-		*rule = ((const struct kept_rule *)kept)->rule;
+		*rule = ((const struct unwind_kept_rule *)kept)->rule;
 	return UNWIND_USER_FOUND;
 }
 
@@ -224,11 +224,11 @@ void unwind_sframe_put(struct unwind_sframe *sframe)
 {
 	if (!sframe || !refcount_dec_and_test(&sframe->ref))
 		return;
-	forget_rules(sframe);
+	unwind_sframe_forget_rules(sframe);
 	kfree_rcu(sframe, rcu);
 }
 
-static bool check_ehdr(const struct elf64_hdr *ehdr)
+static bool unwind_sframe_check_ehdr(const struct elf64_hdr *ehdr)
 {
 	return !memcmp(ehdr->e_ident, ELFMAG, SELFMAG) &&
 	       ehdr->e_ident[EI_CLASS] == ELFCLASS64 &&
@@ -242,7 +242,7 @@ static bool check_ehdr(const struct elf64_hdr *ehdr)
 }
 
 /* Does the segment explain that this page of the file is mapped as code? */
-static bool is_text(const struct elf64_phdr *phdr, u64 offset)
+static bool unwind_sframe_is_text(const struct elf64_phdr *phdr, u64 offset)
 {
 	u64 first = phdr->p_offset & PAGE_MASK;
 
@@ -255,8 +255,8 @@ static bool is_text(const struct elf64_phdr *phdr, u64 offset)
  * Find the table for the code at @pc by the first page of its file, @head. It may be
  * anything, and may be written to meanwhile. Returns why there is none, or NULL.
  */
-static const char *locate(const void *head, const struct unwind_range *range,
-			  unsigned long pc, struct sframe_section *sec)
+static const char *unwind_sframe_locate(const void *head, const struct unwind_range *range,
+					unsigned long pc, struct sframe_section *sec)
 {
 	bool has_text = false, is_loaded = false;
 	struct elf64_phdr phdr, table = { };
@@ -265,7 +265,7 @@ static const char *locate(const void *head, const struct unwind_range *range,
 	u64 bias;
 
 	memcpy(&ehdr, head, sizeof(ehdr));
-	if (!check_ehdr(&ehdr))
+	if (!unwind_sframe_check_ehdr(&ehdr))
 		return "no ELF headers";
 
 	head += ehdr.e_phoff;
@@ -286,7 +286,7 @@ static const char *locate(const void *head, const struct unwind_range *range,
 			continue;
 		if (table.p_vaddr - phdr.p_vaddr < phdr.p_memsz)
 			is_loaded = true;
-		if (!has_text && is_text(&phdr, pc + range->delta)) {
+		if (!has_text && unwind_sframe_is_text(&phdr, pc + range->delta)) {
 			has_text = true;
 			/* Addresses are so far above those of the headers. */
 			bias = phdr.p_offset - range->delta - phdr.p_vaddr;
@@ -304,9 +304,10 @@ static const char *locate(const void *head, const struct unwind_range *range,
 	       NULL : "table out of range";
 }
 
-/* As locate(); and ERR_PTR(-EAGAIN) if the page cache has no first page now. */
-static const char *locate_in_file(const struct file *file, const struct unwind_range *range,
-				  unsigned long pc, struct sframe_section *sec)
+/* As unwind_sframe_locate(); and ERR_PTR(-EAGAIN) if the page cache has no first page now. */
+static const char *unwind_sframe_locate_file(const struct file *file,
+					     const struct unwind_range *range,
+					     unsigned long pc, struct sframe_section *sec)
 {
 	struct address_space *mapping = file->f_mapping;
 	const char *why = ERR_PTR(-EAGAIN);
@@ -323,7 +324,7 @@ static const char *locate_in_file(const struct file *file, const struct unwind_r
 	/* shmem keeps a page whose memory has failed: to read it could be fatal. */
 	if (folio_test_uptodate(folio) && !PageHWPoison(folio_page(folio, 0))) {
 		head = kmap_local_folio(folio, 0);
-		why = locate(head, range, pc, sec);
+		why = unwind_sframe_locate(head, range, pc, sec);
 		kunmap_local(head);
 	}
 	folio_put(folio);
@@ -356,13 +357,13 @@ struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
 	if (!unwind_range_is_file(range))
 		return ERR_PTR(-ENOENT);
 	if (file)
-		why = locate_in_file(file, range, pc, &sec);
+		why = unwind_sframe_locate_file(file, range, pc, &sec);
 	else
-		why = locate(arch_unwind_vdso_data(range->key), range, pc, &sec);
+		why = unwind_sframe_locate(arch_unwind_vdso_data(range->key), range, pc, &sec);
 	if (why == ERR_PTR(-EAGAIN))
 		return NULL;
 
-	if (!why && !is_memory(&sec, &seq))
+	if (!why && !unwind_sframe_is_memory(&sec, &seq))
 		why = "device memory";
 	if (!why) {
 		status = sframe_open(&sec);
@@ -411,13 +412,13 @@ enum unwind_user_status unwind_sframe_rule(struct unwind_sframe *sframe,
 		if (unwind_sframe_kept_rule(sframe, pc, rule) == UNWIND_USER_FOUND)
 			return UNWIND_USER_FOUND;
 	}
-	if (!is_memory(&sframe->sec, &sframe->seq))
+	if (!unwind_sframe_is_memory(&sframe->sec, &sframe->seq))
 		return UNWIND_USER_FAULT;
 	status = sframe_find(&sframe->sec, pc, rule, &span);
 	switch (status) {
 	case SFRAME_OK:
 		if (unwind_user_has_tables())
-			keep_rules(sframe, *rule, &span);
+			unwind_sframe_keep_func(sframe, *rule, &span);
 		return UNWIND_USER_FOUND;
 	case SFRAME_NO_ROW:
 		rule->word = unwind_word_fp(sizeof(u64));

@@ -21,8 +21,8 @@
 #define PRCTL_GFP	(GFP_KERNEL_ACCOUNT | __GFP_NORETRY | __GFP_NOWARN)
 
 /* Is all of a range mapped, without a hole, with these flags, and no device memory? */
-static int check_mapped(struct mm_struct *mm, unsigned long start, unsigned long end,
-			unsigned long flags)
+static int sframe_prctl_check_mapped(struct mm_struct *mm, unsigned long start, unsigned long end,
+				     unsigned long flags)
 {
 	VMA_ITERATOR(vmi, mm, start);
 	struct vm_area_struct *vma;
@@ -37,7 +37,7 @@ static int check_mapped(struct mm_struct *mm, unsigned long start, unsigned long
 	return start < end ? -EFAULT : 0;
 }
 
-static int check_add_range(unsigned long start, unsigned long end)
+static int sframe_prctl_check_range(unsigned long start, unsigned long end)
 {
 	if (start >= end)
 		return -EINVAL;
@@ -46,7 +46,7 @@ static int check_add_range(unsigned long start, unsigned long end)
 	return 0;
 }
 
-static int open_error(enum sframe_status status)
+static int sframe_prctl_error(enum sframe_status status)
 {
 	switch (status) {
 	case SFRAME_OK:
@@ -62,7 +62,7 @@ static int open_error(enum sframe_status status)
 }
 
 /* Note what is mapped there: the table counts as long as it is. */
-static int check_memory(struct unwind_range *range, const struct sframe_section *sec)
+static int sframe_prctl_check_memory(struct unwind_range *range, const struct sframe_section *sec)
 {
 	unsigned long start = range->start, end = range->end;
 	struct mm_struct *mm = current->mm;
@@ -70,8 +70,8 @@ static int check_memory(struct unwind_range *range, const struct sframe_section 
 
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
-	ret = check_mapped(mm, start, end, VM_EXEC) ?:
-	      check_mapped(mm, sec->start, sec->end, VM_READ);
+	ret = sframe_prctl_check_mapped(mm, start, end, VM_EXEC) ?:
+	      sframe_prctl_check_mapped(mm, sec->start, sec->end, VM_READ);
 	if (!ret)
 		unwind_range_set(range, vma_lookup(mm, start));
 	mmap_read_unlock(mm);
@@ -109,8 +109,8 @@ int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 
 	if (!is_64bit_mm(current->mm))
 		return -EINVAL;
-	ret = check_add_range(sframe_start, sframe_end) ?:
-	      check_add_range(text_start, text_end);
+	ret = sframe_prctl_check_range(sframe_start, sframe_end) ?:
+	      sframe_prctl_check_range(text_start, text_end);
 	if (ret)
 		return ret;
 	if (!IS_ALIGNED(sframe_start, sizeof(u64)))
@@ -120,7 +120,7 @@ int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 
 	/* Unlike a walk, the program can wait for whoever supplies its memory. */
 	fault_in_readable((const char __user *)sframe_start, SFRAME_HEADER_LEN);
-	ret = open_error(sframe_open(&sec)) ?: check_memory(&range, &sec);
+	ret = sframe_prctl_error(sframe_open(&sec)) ?: sframe_prctl_check_memory(&range, &sec);
 	if (ret)
 		return ret;
 

@@ -18,8 +18,8 @@
 
 #include "table.h"
 
-static const char *check_header(const struct unwind_table_header *header,
-				size_t len)
+static const char *unwind_table_check_header(const struct unwind_table_header *header,
+					     size_t len)
 {
 	if (len < sizeof(*header))
 		return "shorter than its header";
@@ -48,7 +48,7 @@ static const char *check_header(const struct unwind_table_header *header,
 }
 
 /* The limits above keep this, and all sums of lengths, far from an overflow. */
-static u32 blocks_of(const struct unwind_table_header *header)
+static u32 unwind_table_nr_blocks(const struct unwind_table_header *header)
 {
 	return header->nr_pages << (UNWIND_TABLE_PAGE_SHIFT - header->block_shift);
 }
@@ -56,8 +56,8 @@ static u32 blocks_of(const struct unwind_table_header *header)
 /* A file has no more pages than fit into loff_t. */
 #define TABLE_MAX_PAGE		(1ULL << (63 - UNWIND_TABLE_PAGE_SHIFT))
 
-static const char *check_runs(const struct unwind_table_header *header,
-			      const struct unwind_table_run *runs)
+static const char *unwind_table_check_runs(const struct unwind_table_header *header,
+					   const struct unwind_table_run *runs)
 {
 	u64 end = 0, nr_blocks = 0;
 	unsigned int i;
@@ -76,19 +76,20 @@ static const char *check_runs(const struct unwind_table_header *header,
 		end = run->page + run->nr_pages;
 		nr_blocks += (u64)run->nr_pages << (UNWIND_TABLE_PAGE_SHIFT - header->block_shift);
 	}
-	return nr_blocks == blocks_of(header) ? NULL : "number of pages of the runs";
+	return nr_blocks == unwind_table_nr_blocks(header) ? NULL : "number of pages of the runs";
 }
 
 /* Searches rely on it that each row is in the block that its offset says, and in order. */
-static const char *check_rows(const struct unwind_table_header *header, const u32 *blocks,
-			      const struct unwind_table_row *rows)
+static const char *unwind_table_check_rows(const struct unwind_table_header *header,
+					   const u32 *blocks,
+					   const struct unwind_table_row *rows)
 {
 	u32 block, row = 0;
 
 	if (blocks[0])
 		return "row before the first block";
 
-	for (block = 0; block < blocks_of(header); block++) {
+	for (block = 0; block < unwind_table_nr_blocks(header); block++) {
 		u32 last = blocks[block + 1];
 		u32 from = block << header->block_shift & (UNWIND_TABLE_PAGE_SIZE - 1);
 		u32 end = from + (1 << header->block_shift);
@@ -123,8 +124,8 @@ static_assert((int)UNWIND_TABLE_NONE == UNWIND_UNDEFINED);
 static_assert((int)UNWIND_TABLE_CFA_DEREF == UNWIND_CFA_DEREF);
 
 /* Take over one place of a rule; @allowed is a mask of enum unwind_table_where. */
-static bool take_loc(const struct unwind_table_loc *from, unsigned int allowed,
-		     struct unwind_loc *loc)
+static bool unwind_table_parse_loc(const struct unwind_table_loc *from, unsigned int allowed,
+				   struct unwind_loc *loc)
 {
 	if (from->reserved || from->where > UNWIND_TABLE_CFA_DEREF ||
 	    !(allowed & BIT(from->where)))
@@ -140,19 +141,19 @@ static bool take_loc(const struct unwind_table_loc *from, unsigned int allowed,
 	return true;
 }
 
-static const char *take_caller(const struct unwind_table_rule *from,
-			       struct unwind_rule *rule)
+static const char *unwind_table_parse_caller(const struct unwind_table_rule *from,
+					     struct unwind_rule *rule)
 {
 	if (from->flags & ~(UNWIND_TABLE_SIGNAL | UNWIND_TABLE_NEW_THREAD |
 			    UNWIND_TABLE_NO_CALL))
 		return "flags of a rule";
-	if (!take_loc(&from->cfa, LOC_REG, &rule->cfa))
+	if (!unwind_table_parse_loc(&from->cfa, LOC_REG, &rule->cfa))
 		return "CFA of a rule";
 	if (from->cfa_add && from->cfa.where != UNWIND_TABLE_REG_DEREF)
 		return "second offset of a CFA";
-	if (!take_loc(&from->ra, LOC_RA, &rule->ra))
+	if (!unwind_table_parse_loc(&from->ra, LOC_RA, &rule->ra))
 		return "return address of a rule";
-	if (!take_loc(&from->fp, LOC_FP, &rule->fp))
+	if (!unwind_table_parse_loc(&from->fp, LOC_FP, &rule->fp))
 		return "frame pointer of a rule";
 
 	rule->cfa_add = from->cfa_add;
@@ -167,8 +168,8 @@ static const char *take_caller(const struct unwind_table_rule *from,
  * Take over a rule. The word of @rule is 0 if only the long form can be used, or if the
  * rule does not cover its code.
  */
-static const char *take_rule(const struct unwind_table_rule *from,
-			     struct unwind_rule *rule)
+static const char *unwind_table_parse_rule(const struct unwind_table_rule *from,
+					   struct unwind_rule *rule)
 {
 	const struct unwind_table_rule only_kind = { .kind = from->kind };
 
@@ -176,7 +177,7 @@ static const char *take_rule(const struct unwind_table_rule *from,
 	if (from->reserved)
 		return "reserved field of a rule";
 	if (from->kind == UNWIND_TABLE_CALLER)
-		return take_caller(from, rule);
+		return unwind_table_parse_caller(from, rule);
 	if (memcmp(from, &only_kind, sizeof(only_kind)))
 		return "rule without caller that says where it is";
 
@@ -195,8 +196,9 @@ static const char *take_rule(const struct unwind_table_rule *from,
 }
 
 /* Take over the rules, or only count the long ones if @words is NULL. */
-static const char *take_rules(const struct unwind_table_rule *rules, unsigned int nr,
-			      u64 *words, struct unwind_rule *longs, unsigned int *nr_longs)
+static const char *unwind_table_parse_rules(const struct unwind_table_rule *rules, unsigned int nr,
+					    u64 *words, struct unwind_rule *longs,
+					    unsigned int *nr_longs)
 {
 	struct unwind_rule rule;
 	const char *why;
@@ -205,7 +207,7 @@ static const char *take_rules(const struct unwind_table_rule *rules, unsigned in
 
 	*nr_longs = 0;
 	for (i = 0; i < nr; i++) {
-		why = take_rule(&rules[i], &rule);
+		why = unwind_table_parse_rule(&rules[i], &rule);
 		if (why)
 			return why;
 		word = rule.word ? rule.word | UNWIND_WORD_FILE : UNWIND_TABLE_WORD_NOT_COVERED;
@@ -223,7 +225,7 @@ static const char *take_rules(const struct unwind_table_rule *rules, unsigned in
 }
 
 /* Copy what may be large. */
-static void copy(void *to, const void *from, size_t len)
+static void unwind_table_copy(void *to, const void *from, size_t len)
 {
 	size_t at, n;
 
@@ -258,20 +260,20 @@ struct unwind_table *unwind_table_make(const void *data, size_t len, const char 
 	size_t size, kept;
 	u64 *words;
 
-	*why = check_header(header, len);
+	*why = unwind_table_check_header(header, len);
 	if (*why)
 		return ERR_PTR(-EINVAL);
 	blocks = (const void *)(runs + header->nr_runs);
-	rows = (const void *)(blocks + blocks_of(header) + 1);
+	rows = (const void *)(blocks + unwind_table_nr_blocks(header) + 1);
 	rules = (const void *)(rows + header->nr_rows);
 	if ((const void *)(rules + header->nr_rules) - data != len)
 		*why = "length";
 	if (!*why)
-		*why = check_runs(header, runs);
+		*why = unwind_table_check_runs(header, runs);
 	if (!*why)
-		*why = check_rows(header, blocks, rows);
+		*why = unwind_table_check_rows(header, blocks, rows);
 	if (!*why)
-		*why = take_rules(rules, header->nr_rules, NULL, NULL, &nr_longs);
+		*why = unwind_table_parse_rules(rules, header->nr_rules, NULL, NULL, &nr_longs);
 	if (*why)
 		return ERR_PTR(fatal_signal_pending(current) ? -EINTR : -EINVAL);
 
@@ -286,8 +288,8 @@ struct unwind_table *unwind_table_make(const void *data, size_t len, const char 
 
 	words = (void *)(table + 1);
 	longs = (void *)(words + header->nr_rules);
-	take_rules(rules, header->nr_rules, words, longs, &nr_longs);
-	copy(longs + nr_longs, runs, kept);
+	unwind_table_parse_rules(rules, header->nr_rules, words, longs, &nr_longs);
+	unwind_table_copy(longs + nr_longs, runs, kept);
 	runs = (void *)(longs + nr_longs);
 	blocks = (void *)(runs + header->nr_runs);
 	*table = (struct unwind_table) {
@@ -297,7 +299,7 @@ struct unwind_table *unwind_table_make(const void *data, size_t len, const char 
 		.size		= size,
 		.runs		= runs,
 		.blocks		= blocks,
-		.rows		= (void *)(blocks + blocks_of(header) + 1),
+		.rows		= (void *)(blocks + unwind_table_nr_blocks(header) + 1),
 		.words		= words,
 		.longs		= longs,
 	};

@@ -55,21 +55,21 @@
 #define TABLE_COPY		SZ_1M
 
 /* Of all tables together; kernel.unwind_table_max_kb */
-static unsigned int table_max_kb = 256 * 1024;
-static atomic64_t table_bytes;
-static atomic_t table_count;
+static unsigned int unwind_dev_max_kb = 256 * 1024;
+static atomic64_t unwind_dev_bytes;
+static atomic_t unwind_dev_nr_tables;
 /* Commands that a limit has refused */
-static atomic_t table_refused;
-static atomic64_t table_serial;
+static atomic_t unwind_dev_refused;
+static atomic64_t unwind_dev_serial;
 
 /**
- * struct dev_file - What came through one descriptor
+ * struct unwind_dev_file - What came through one descriptor
  * @attached:	How many attachments its tables have
  * @lock:	Held where a table is taken out, and while one must stay
  * @tables:	Tables by number
  * @next:	Where the search for a free number begins
  */
-struct dev_file {
+struct unwind_dev_file {
 	atomic_t		attached;
 	/* See above. */
 	struct mutex		lock;
@@ -78,7 +78,7 @@ struct dev_file {
 };
 
 bool sysctl_unwind_in_place = true;
-static struct ctl_table table_sysctls[] = {
+static struct ctl_table unwind_dev_sysctls[] = {
 	{
 		.procname	= "unwind_in_place",
 		.data		= &sysctl_unwind_in_place,
@@ -88,23 +88,23 @@ static struct ctl_table table_sysctls[] = {
 	},
 	{
 		.procname	= "unwind_table_max_kb",
-		.data		= &table_max_kb,
-		.maxlen		= sizeof(table_max_kb),
+		.data		= &unwind_dev_max_kb,
+		.maxlen		= sizeof(unwind_dev_max_kb),
 		.mode		= 0644,
 		.proc_handler	= proc_douintvec,
 	},
 };
 
 /* Account for memory that is about to be used. Returns false if it is too much. */
-static bool table_charge(size_t size)
+static bool unwind_dev_charge(size_t size)
 {
-	u64 max = (u64)READ_ONCE(table_max_kb) * 1024;
+	u64 max = (u64)READ_ONCE(unwind_dev_max_kb) * 1024;
 	unsigned int tries;
 
 	for (tries = 0; tries < 2; tries++) {
-		if (atomic64_add_return(size, &table_bytes) <= max)
+		if (atomic64_add_return(size, &unwind_dev_bytes) <= max)
 			return true;
-		atomic64_sub(size, &table_bytes);
+		atomic64_sub(size, &unwind_dev_bytes);
 		/* Tables that were dropped just now still count. */
 		if (!tries)
 			rcu_barrier();
@@ -113,7 +113,7 @@ static bool table_charge(size_t size)
 }
 
 /* Copy what user space hands in. That may be large, and the caller may be killed. */
-static void *copy_table(u64 addr, size_t len)
+static void *unwind_dev_copy(u64 addr, size_t len)
 {
 	void *data __free(kvfree) = kvmalloc(len, TABLE_GFP);
 	const char __user *from = u64_to_user_ptr(addr);
@@ -137,45 +137,45 @@ static void *copy_table(u64 addr, size_t len)
  * Check what was handed in. Its memory is accounted for, or it is refused: that of the
  * copy, of which every thread may have one, and of what is kept.
  */
-static struct unwind_table *take_table(const struct unwind_table_make *arg)
+static struct unwind_table *unwind_dev_load_table(const struct unwind_table_make *arg)
 {
 	const char *why = "more than kernel.unwind_table_max_kb";
 	struct unwind_table *table = ERR_PTR(-ENOSPC);
 	void *data;
 
-	if (table_charge(2 * arg->len)) {
-		data = copy_table(arg->data, arg->len);
+	if (unwind_dev_charge(2 * arg->len)) {
+		data = unwind_dev_copy(arg->data, arg->len);
 		if (IS_ERR(data)) {
-			atomic64_sub(2 * arg->len, &table_bytes);
+			atomic64_sub(2 * arg->len, &unwind_dev_bytes);
 			return data;
 		}
 		table = unwind_table_make(data, arg->len, &why);
 		kvfree(data);
-		atomic64_sub(2 * arg->len - (IS_ERR(table) ? 0 : table->size), &table_bytes);
+		atomic64_sub(2 * arg->len - (IS_ERR(table) ? 0 : table->size), &unwind_dev_bytes);
 	}
 	if (IS_ERR(table))
 		trace_unwind_table(0, 0, arg->len, why);
 	return table;
 }
 
-static void free_table_rcu(struct rcu_head *rcu)
+static void unwind_dev_free_table_rcu(struct rcu_head *rcu)
 {
 	struct unwind_table *table = container_of(rcu, struct unwind_table, rcu);
 
-	atomic64_sub(table->size, &table_bytes);
+	atomic64_sub(table->size, &unwind_dev_bytes);
 	kvfree(table);
 }
 
 /* Detach a table from all files, and free it. Walks may still be using it. */
-static void drop_table(struct unwind_table *table)
+static void unwind_dev_free_table(struct unwind_table *table)
 {
 	unwind_table_detach(table);
 	trace_unwind_table(table->serial, table->nr_rows, table->size, "gone");
-	atomic_dec(&table_count);
-	call_rcu(&table->rcu, free_table_rcu);
+	atomic_dec(&unwind_dev_nr_tables);
+	call_rcu(&table->rcu, unwind_dev_free_table_rcu);
 }
 
-static long dev_make(struct dev_file *df, const void __user *argp, size_t size)
+static long unwind_dev_make(struct unwind_dev_file *df, const void __user *argp, size_t size)
 {
 	struct unwind_table_make arg;
 	struct unwind_table *table;
@@ -190,14 +190,14 @@ static long dev_make(struct dev_file *df, const void __user *argp, size_t size)
 	if (arg.len > UNWIND_TABLE_MAX_LEN)
 		return -E2BIG;
 
-	table = take_table(&arg);
+	table = unwind_dev_load_table(&arg);
 	if (IS_ERR(table))
 		return PTR_ERR(table);
-	table->serial = atomic64_inc_return(&table_serial);
+	table->serial = atomic64_inc_return(&unwind_dev_serial);
 	table->random = get_random_u64();
 	table->owner = &df->attached;
 	INIT_LIST_HEAD(&table->attached);
-	atomic_inc(&table_count);
+	atomic_inc(&unwind_dev_nr_tables);
 	trace_unwind_table(table->serial, table->nr_rows, table->size, "made");
 
 	/*
@@ -208,7 +208,7 @@ static long dev_make(struct dev_file *df, const void __user *argp, size_t size)
 			      &df->next, TABLE_GFP);
 	if (ret >= 0)
 		return nr;
-	drop_table(table);
+	unwind_dev_free_table(table);
 	return ret == -EBUSY ? -ENOSPC : ret;
 }
 
@@ -216,7 +216,7 @@ static long dev_make(struct dev_file *df, const void __user *argp, size_t size)
  * Files without a name, such as memfds, are opened without being counted as open for
  * writing. That nobody can write to them is only certain if they are sealed.
  */
-static bool is_unsealed(struct file *file)
+static bool unwind_dev_is_unsealed(struct file *file)
 {
 	long seals;
 
@@ -227,7 +227,7 @@ static bool is_unsealed(struct file *file)
 }
 
 /* Would a change leave the time of modification as it is, since that is now? */
-static bool is_recent(struct inode *inode)
+static bool unwind_dev_is_recent(struct inode *inode)
 {
 	struct timespec64 mtime = inode_get_mtime(inode), now = current_time(inode);
 
@@ -243,7 +243,7 @@ static bool is_recent(struct inode *inode)
  * of an overlay sees an inode of that, with size and time of the layer that has
  * these, while the code is in another one.
  */
-static int check_file(struct file *mapped, const struct unwind_table_attach *arg)
+static int unwind_dev_check_file(struct file *mapped, const struct unwind_table_attach *arg)
 {
 	struct dentry *dentry = file_user_path(mapped)->dentry;
 	struct inode *inode = file_inode(mapped);
@@ -259,11 +259,11 @@ static int check_file(struct file *mapped, const struct unwind_table_attach *arg
 	if (dentry->d_flags & DCACHE_OP_REAL && d_real_inode(dentry) != inode)
 		return -ESTALE;
 
-	if (is_unsealed(mapped))
+	if (unwind_dev_is_unsealed(mapped))
 		return -ENOEXEC;
 	/* Those who write to a memfd may only have it mapped. */
 	if (inode_is_open_for_write(inode) ||
-	    mapping_writably_mapped(inode->i_mapping) || is_recent(inode))
+	    mapping_writably_mapped(inode->i_mapping) || unwind_dev_is_recent(inode))
 		return -ETXTBSY;
 
 	seen = d_inode(d_real(dentry, D_REAL_METADATA));
@@ -279,7 +279,7 @@ static int check_file(struct file *mapped, const struct unwind_table_attach *arg
  * does, even where the file itself can no longer be changed (fs-verity, read-only mounts).
  * Many containers share the inode below an overlay, and all processes the vDSO.
  */
-static bool may_attach(struct file *device, struct file *mapped)
+static bool unwind_dev_may_attach(struct file *device, struct file *mapped)
 {
 	if (file_ns_capable(device, &init_user_ns, CAP_SYS_ADMIN))
 		return true;
@@ -291,7 +291,7 @@ static bool may_attach(struct file *device, struct file *mapped)
  * Which code is mapped by a VMA? Returns what it is known by: the image of a vDSO, or
  * the inode of @file, which gets a reference that keeps it.
  */
-static const void *find_code(struct vm_area_struct *vma, struct file **file)
+static const void *unwind_dev_vma_key(struct vm_area_struct *vma, struct file **file)
 {
 	const void *key;
 
@@ -310,7 +310,7 @@ static const void *find_code(struct vm_area_struct *vma, struct file **file)
 }
 
 /* As mm_access(), but without waiting: a process can make its execve() take for ever. */
-static struct mm_struct *try_mm(struct task_struct *task)
+static struct mm_struct *unwind_dev_try_mm(struct task_struct *task)
 {
 	struct rw_semaphore *lock = &task->signal->exec_update_lock;
 	struct mm_struct *mm;
@@ -328,7 +328,7 @@ static struct mm_struct *try_mm(struct task_struct *task)
 }
 
 /* The memory of a process that the caller may look into */
-static struct mm_struct *attach_mm(int pidfd)
+static struct mm_struct *unwind_dev_get_mm(int pidfd)
 {
 	struct task_struct *task;
 	struct mm_struct *mm;
@@ -353,15 +353,15 @@ static struct mm_struct *attach_mm(int pidfd)
 	if (!task)
 		return ERR_PTR(-ESRCH);
 
-	mm = try_mm(task);
+	mm = unwind_dev_try_mm(task);
 	put_task_struct(task);
 	return mm;
 }
 
 /* Attach to a file in all processes, or to the vDSO. */
-static int attach_table(struct dev_file *df, const void *key, struct file *file,
-			const struct unwind_table_attach *arg,
-			struct unwind_attach *attach)
+static int unwind_dev_attach_table(struct unwind_dev_file *df, const void *key, struct file *file,
+				   const struct unwind_table_attach *arg,
+				   struct unwind_attach *attach)
 {
 	struct inode *inode = file ? file_inode(file) : NULL;
 	int ret;
@@ -379,7 +379,7 @@ static int attach_table(struct dev_file *df, const void *key, struct file *file,
 	if (inode) {
 		attach->size = i_size_read(inode);
 		attach->mtime = inode_get_mtime(inode);
-		ret = check_file(file, arg);
+		ret = unwind_dev_check_file(file, arg);
 		if (ret)
 			return ret;
 	}
@@ -391,7 +391,7 @@ static int attach_table(struct dev_file *df, const void *key, struct file *file,
  * process: it may hold its locks for as long as it likes, and leave the last reference to
  * its memory here.
  */
-static const void *look_at(int pidfd, u64 address, struct file **file)
+static const void *unwind_dev_find_key(int pidfd, u64 address, struct file **file)
 {
 	const void *key = ERR_PTR(-EAGAIN);
 	struct vm_area_struct *vma;
@@ -400,12 +400,12 @@ static const void *look_at(int pidfd, u64 address, struct file **file)
 	/* Who opened the descriptor may not have meant to pass it on. */
 	if (!perfmon_capable())
 		return ERR_PTR(-EPERM);
-	mm = attach_mm(pidfd);
+	mm = unwind_dev_get_mm(pidfd);
 	if (IS_ERR(mm))
 		return ERR_CAST(mm);
 	vma = lock_vma_under_rcu(mm, address);
 	if (vma) {
-		key = find_code(vma, file);
+		key = unwind_dev_vma_key(vma, file);
 		vma_end_read(vma);
 	} else if (!unwind_user_is_mapped(mm, address)) {
 		key = ERR_PTR(-EFAULT);
@@ -415,14 +415,14 @@ static const void *look_at(int pidfd, u64 address, struct file **file)
 }
 
 /* The file that was read is named, or nothing is: for the vDSO. */
-static bool check_attach(const struct unwind_table_attach *arg)
+static bool unwind_dev_check_attach(const struct unwind_table_attach *arg)
 {
 	if (arg->flags == UNWIND_TABLE_ATTACH_FD)
 		return arg->mtime_nsec < NSEC_PER_SEC;
 	return !arg->flags && !arg->file_size && !arg->mtime_sec && !arg->mtime_nsec && !arg->file;
 }
 
-static long dev_attach(struct file *device, const void __user *argp, size_t size)
+static long unwind_dev_attach(struct file *device, const void __user *argp, size_t size)
 {
 	struct file *file __free(fput) = NULL;
 	struct unwind_table_attach arg;
@@ -433,24 +433,24 @@ static long dev_attach(struct file *device, const void __user *argp, size_t size
 	ret = copy_struct_from_user(&arg, sizeof(arg), argp, size);
 	if (ret)
 		return ret;
-	if (!check_attach(&arg))
+	if (!unwind_dev_check_attach(&arg))
 		return -EINVAL;
-	key = look_at(arg.pidfd, arg.address, &file);
+	key = unwind_dev_find_key(arg.pidfd, arg.address, &file);
 	if (IS_ERR(key))
 		return PTR_ERR(key);
-	if (!may_attach(device, file))
+	if (!unwind_dev_may_attach(device, file))
 		return -EPERM;
 
 	attach = kzalloc(sizeof(*attach), TABLE_GFP);
 	if (!attach)
 		return -ENOMEM;
-	ret = attach_table(device->private_data, key, file, &arg, attach);
+	ret = unwind_dev_attach_table(device->private_data, key, file, &arg, attach);
 	if (ret)
 		kfree(attach);
 	return ret;
 }
 
-static long dev_query(const void __user *argp, size_t size)
+static long unwind_dev_query(const void __user *argp, size_t size)
 {
 	struct file *mapped __free(fput) = NULL;
 	struct unwind_table_query arg;
@@ -461,7 +461,7 @@ static long dev_query(const void __user *argp, size_t size)
 	ret = copy_struct_from_user(&arg, sizeof(arg), argp, size);
 	if (ret)
 		return ret;
-	key = look_at(arg.pidfd, arg.address, &mapped);
+	key = unwind_dev_find_key(arg.pidfd, arg.address, &mapped);
 	if (IS_ERR(key))
 		return PTR_ERR(key);
 	file = unwind_file_get(key, mapped ? file_inode(mapped) : NULL);
@@ -469,7 +469,7 @@ static long dev_query(const void __user *argp, size_t size)
 	return !!file;
 }
 
-static long dev_drop(struct dev_file *df, unsigned long nr)
+static long unwind_dev_drop(struct unwind_dev_file *df, unsigned long nr)
 {
 	struct unwind_table *table;
 
@@ -477,13 +477,13 @@ static long dev_drop(struct dev_file *df, unsigned long nr)
 		table = xa_erase(&df->tables, nr);
 	if (!table)
 		return -ENOENT;
-	drop_table(table);
+	unwind_dev_free_table(table);
 	return 0;
 }
 
-static long table_command(struct file *file, unsigned int cmd, unsigned long arg)
+static long unwind_dev_command(struct file *file, unsigned int cmd, unsigned long arg)
 {
-	struct dev_file *df = file->private_data;
+	struct unwind_dev_file *df = file->private_data;
 	void __user *argp = (void __user *)arg;
 	u32 size = 0;
 
@@ -496,7 +496,7 @@ static long table_command(struct file *file, unsigned int cmd, unsigned long arg
 		return -EPERM;
 
 	if (cmd == UNWIND_TABLE_DROP)
-		return dev_drop(df, arg);
+		return unwind_dev_drop(df, arg);
 
 	/* Later kernels may have more fields; then the command differs in size. */
 	if (_IOC_TYPE(cmd) != UNWIND_TABLE_IOC || _IOC_DIR(cmd) != _IOC_WRITE)
@@ -509,30 +509,30 @@ static long table_command(struct file *file, unsigned int cmd, unsigned long arg
 	switch (_IOC_NR(cmd)) {
 	case _IOC_NR(UNWIND_TABLE_MAKE):
 		return size < UNWIND_TABLE_MAKE_SIZE_VER0 ? -EINVAL :
-							    dev_make(df, argp, size);
+							    unwind_dev_make(df, argp, size);
 	case _IOC_NR(UNWIND_TABLE_ATTACH):
 		return size < UNWIND_TABLE_ATTACH_SIZE_VER0 ? -EINVAL :
-							      dev_attach(file, argp, size);
+							      unwind_dev_attach(file, argp, size);
 	case _IOC_NR(UNWIND_TABLE_QUERY):
 		return size < UNWIND_TABLE_QUERY_SIZE_VER0 ? -EINVAL :
-							     dev_query(argp, size);
+							     unwind_dev_query(argp, size);
 	default:
 		return -ENOTTY;
 	}
 }
 
-static long table_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+static long unwind_dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
-	long ret = table_command(file, cmd, arg);
+	long ret = unwind_dev_command(file, cmd, arg);
 
 	if (ret == -ENOSPC)
-		atomic_inc(&table_refused);
+		atomic_inc(&unwind_dev_refused);
 	return ret;
 }
 
-static int table_open(struct inode *inode, struct file *file)
+static int unwind_dev_open(struct inode *inode, struct file *file)
 {
-	struct dev_file *df;
+	struct unwind_dev_file *df;
 
 	if (!perfmon_capable())
 		return -EPERM;
@@ -547,14 +547,14 @@ static int table_open(struct inode *inode, struct file *file)
 	return nonseekable_open(inode, file);
 }
 
-static int table_release(struct inode *inode, struct file *file)
+static int unwind_dev_release(struct inode *inode, struct file *file)
 {
-	struct dev_file *df = file->private_data;
+	struct unwind_dev_file *df = file->private_data;
 	struct unwind_table *table;
 	unsigned long nr;
 
 	xa_for_each(&df->tables, nr, table) {
-		drop_table(table);
+		unwind_dev_free_table(table);
 		cond_resched();
 	}
 	xa_destroy(&df->tables);
@@ -564,14 +564,14 @@ static int table_release(struct inode *inode, struct file *file)
 }
 
 /* What walks did while the device was open, since the kernel was booted */
-struct table_counts {
+struct unwind_dev_counts {
 	u64	walks;
-	u64	complete;
+	u64	outermost;
 	u64	frames;
 	u64	fp_frames;
 };
 
-static DEFINE_PER_CPU(struct table_counts, table_counts);
+static DEFINE_PER_CPU(struct unwind_dev_counts, unwind_dev_counts);
 
 /**
  * unwind_files_count_walk - Count a walk of 64-bit code
@@ -582,14 +582,14 @@ static DEFINE_PER_CPU(struct table_counts, table_counts);
 void unwind_files_count_walk(enum unwind_user_status end, unsigned int frames,
 			     unsigned int fp_frames)
 {
-	this_cpu_inc(table_counts.walks);
+	this_cpu_inc(unwind_dev_counts.walks);
 	if (end == UNWIND_USER_END)
-		this_cpu_inc(table_counts.complete);
-	this_cpu_add(table_counts.frames, frames);
-	this_cpu_add(table_counts.fp_frames, fp_frames);
+		this_cpu_inc(unwind_dev_counts.outermost);
+	this_cpu_add(unwind_dev_counts.frames, frames);
+	this_cpu_add(unwind_dev_counts.fp_frames, fp_frames);
 }
 
-static u64 sum_of(const u64 __percpu *count)
+static u64 unwind_dev_sum(const u64 __percpu *count)
 {
 	unsigned int cpu;
 	u64 sum = 0;
@@ -599,9 +599,9 @@ static u64 sum_of(const u64 __percpu *count)
 	return sum;
 }
 
-static void table_show_fdinfo(struct seq_file *m, struct file *file)
+static void unwind_dev_show_fdinfo(struct seq_file *m, struct file *file)
 {
-	struct dev_file *df = file->private_data;
+	struct unwind_dev_file *df = file->private_data;
 	struct unwind_table *table;
 	unsigned int tables = 0;
 	u64 bytes = 0;
@@ -616,38 +616,38 @@ static void table_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "tables:\t%u\n", tables);
 	seq_printf(m, "bytes:\t%llu\n", bytes);
 	seq_printf(m, "attached:\t%d\n", atomic_read(&df->attached));
-	seq_printf(m, "all_tables:\t%u\n", atomic_read(&table_count));
-	seq_printf(m, "all_bytes:\t%llu\n", (u64)atomic64_read(&table_bytes));
-	seq_printf(m, "all_refused:\t%u\n", atomic_read(&table_refused));
-	seq_printf(m, "walks:\t%llu\n", sum_of(&table_counts.walks));
-	seq_printf(m, "walks_complete:\t%llu\n", sum_of(&table_counts.complete));
-	seq_printf(m, "frames:\t%llu\n", sum_of(&table_counts.frames));
-	seq_printf(m, "frames_by_fp:\t%llu\n", sum_of(&table_counts.fp_frames));
+	seq_printf(m, "all_tables:\t%u\n", atomic_read(&unwind_dev_nr_tables));
+	seq_printf(m, "all_bytes:\t%llu\n", (u64)atomic64_read(&unwind_dev_bytes));
+	seq_printf(m, "all_refused:\t%u\n", atomic_read(&unwind_dev_refused));
+	seq_printf(m, "walks:\t%llu\n", unwind_dev_sum(&unwind_dev_counts.walks));
+	seq_printf(m, "walks_complete:\t%llu\n", unwind_dev_sum(&unwind_dev_counts.outermost));
+	seq_printf(m, "frames:\t%llu\n", unwind_dev_sum(&unwind_dev_counts.frames));
+	seq_printf(m, "frames_by_fp:\t%llu\n", unwind_dev_sum(&unwind_dev_counts.fp_frames));
 }
 
-static const struct file_operations table_fops = {
+static const struct file_operations unwind_dev_fops = {
 	.owner		= THIS_MODULE,
-	.open		= table_open,
-	.release	= table_release,
-	.unlocked_ioctl	= table_ioctl,
+	.open		= unwind_dev_open,
+	.release	= unwind_dev_release,
+	.unlocked_ioctl	= unwind_dev_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
-	.show_fdinfo	= table_show_fdinfo,
+	.show_fdinfo	= unwind_dev_show_fdinfo,
 };
 
-static struct miscdevice table_device = {
+static struct miscdevice unwind_dev_misc = {
 	.minor	= MISC_DYNAMIC_MINOR,
 	.name	= "unwind_tables",
-	.fops	= &table_fops,
+	.fops	= &unwind_dev_fops,
 	/* Capabilities decide. */
 	.mode	= 0666,
 };
 
-static int __init table_init(void)
+static int __init unwind_dev_init(void)
 {
 	u64 max = (u64)totalram_pages() << PAGE_SHIFT >> 12;
 
-	table_max_kb = min_t(u64, table_max_kb, max);
-	register_sysctl_init("kernel", table_sysctls);
-	return misc_register(&table_device);
+	unwind_dev_max_kb = min_t(u64, unwind_dev_max_kb, max);
+	register_sysctl_init("kernel", unwind_dev_sysctls);
+	return misc_register(&unwind_dev_misc);
 }
-device_initcall(table_init);
+device_initcall(unwind_dev_init);

@@ -32,22 +32,22 @@ unsigned int unwind_files_nr_added;
 /* Most files that have tables */
 #define MAX_FILES		BIT(16)
 
-static DEFINE_HASHTABLE(files, 12);
-static unsigned int nr_files;
-/* Protects @files, @nr_files, what is said at struct unwind_file, and all attachments */
-static DEFINE_SPINLOCK(files_lock);
+static DEFINE_HASHTABLE(unwind_files_hash, 12);
+static unsigned int unwind_files_nr;
+/* Protects the two above, the fields that struct unwind_file names, and all attachments */
+static DEFINE_SPINLOCK(unwind_files_lock);
 
 /* How often the device is open; and are there tables, of which walks in place make use? */
-static unsigned int nr_open;
+static unsigned int unwind_files_nr_open;
 DEFINE_STATIC_KEY_FALSE(unwind_in_place_key);
-/* Protects @nr_open and the keys */
-static DEFINE_MUTEX(open_lock);
+/* Protects @unwind_files_nr_open and the keys */
+static DEFINE_MUTEX(unwind_files_open_lock);
 
-static void use_first(struct unwind_file *file)
+static void unwind_file_use_first(struct unwind_file *file)
 {
 	struct unwind_attach *first, *old;
 
-	lockdep_assert_held(&files_lock);
+	lockdep_assert_held(&unwind_files_lock);
 
 	first = list_first_entry_or_null(&file->attached, struct unwind_attach,
 					 of_file);
@@ -64,21 +64,21 @@ static void use_first(struct unwind_file *file)
 	}
 }
 
-static void unhash(struct unwind_file *file)
+static void unwind_file_unhash(struct unwind_file *file)
 {
-	lockdep_assert_held(&files_lock);
+	lockdep_assert_held(&unwind_files_lock);
 
 	if (!file->key)
 		return;
 	hash_del_rcu(&file->hash);
 	WRITE_ONCE(file->key, NULL);
-	nr_files--;
+	unwind_files_nr--;
 }
 
-static void put_locked(struct unwind_file *file)
+static void unwind_file_put_locked(struct unwind_file *file)
 {
 	if (refcount_dec_and_test(&file->ref)) {
-		unhash(file);
+		unwind_file_unhash(file);
 		kfree_rcu(file, rcu);
 	}
 }
@@ -91,32 +91,32 @@ void unwind_file_put(struct unwind_file *file)
 {
 	if (!file || refcount_dec_not_one(&file->ref))
 		return;
-	guard(spinlock)(&files_lock);
-	put_locked(file);
+	guard(spinlock)(&unwind_files_lock);
+	unwind_file_put_locked(file);
 }
 
-static void detach(struct unwind_attach *attach)
+static void unwind_file_detach(struct unwind_attach *attach)
 {
 	struct unwind_file *file = attach->file;
 
-	lockdep_assert_held(&files_lock);
+	lockdep_assert_held(&unwind_files_lock);
 
 	list_del(&attach->of_file);
 	list_del(&attach->of_table);
 	atomic_dec(attach->table->owner);
-	use_first(file);
+	unwind_file_use_first(file);
 	trace_unwind_table_file(attach->table->serial, file->dev, file->ino,
 				"detached");
-	put_locked(file);
+	unwind_file_put_locked(file);
 	kfree_rcu(attach, rcu);
 }
 
-static struct unwind_file *find_file(const void *key)
+static struct unwind_file *unwind_file_find(const void *key)
 {
 	struct unwind_file *file;
 
-	hash_for_each_possible_rcu(files, file, hash, (unsigned long)key,
-				   lockdep_is_held(&files_lock)) {
+	hash_for_each_possible_rcu(unwind_files_hash, file, hash, (unsigned long)key,
+				   lockdep_is_held(&unwind_files_lock)) {
 		if (READ_ONCE(file->key) == key)
 			return file;
 	}
@@ -124,18 +124,18 @@ static struct unwind_file *find_file(const void *key)
 }
 
 /* The inode is gone: so are its tables, and another one can be at its place. */
-static void forget(struct unwind_file *file)
+static void unwind_file_remove(struct unwind_file *file)
 {
 	struct unwind_attach *attach, *next;
 
-	lockdep_assert_held(&files_lock);
+	lockdep_assert_held(&unwind_files_lock);
 
 	refcount_inc(&file->ref);
-	unhash(file);
+	unwind_file_unhash(file);
 	/* The one that applies goes last, so that no other takes its place. */
 	list_for_each_entry_safe_reverse(attach, next, &file->attached, of_file)
-		detach(attach);
-	put_locked(file);
+		unwind_file_detach(attach);
+	unwind_file_put_locked(file);
 }
 
 void __unwind_file_forget(const struct inode *inode)
@@ -144,31 +144,31 @@ void __unwind_file_forget(const struct inode *inode)
 
 	/* Most inodes have none. */
 	scoped_guard(rcu) {
-		if (!find_file(inode))
+		if (!unwind_file_find(inode))
 			return;
 	}
 
-	guard(spinlock)(&files_lock);
-	file = find_file(inode);
+	guard(spinlock)(&unwind_files_lock);
+	file = unwind_file_find(inode);
 	if (file)
-		forget(file);
+		unwind_file_remove(file);
 }
 
 /*
  * Tables that were made before the file was changed are of no use. Not the change of
  * the inode counts, which a new name or mode is, too.
  */
-static void drop_stale(struct unwind_file *file, const struct inode *inode)
+static void unwind_file_drop_stale(struct unwind_file *file, const struct inode *inode)
 {
 	struct timespec64 mtime = inode_get_mtime(inode);
 	struct unwind_attach *attach, *next;
 
-	lockdep_assert_held(&files_lock);
+	lockdep_assert_held(&unwind_files_lock);
 
 	list_for_each_entry_safe(attach, next, &file->attached, of_file) {
 		if (attach->size != i_size_read(inode) ||
 		    !timespec64_equal(&attach->mtime, &mtime))
-			detach(attach);
+			unwind_file_detach(attach);
 	}
 }
 
@@ -183,7 +183,7 @@ static void drop_stale(struct unwind_file *file, const struct inode *inode)
 struct unwind_table *unwind_file_find_table(const void *key,
 					    const struct unwind_identity *identity)
 {
-	const struct unwind_file *file = find_file(key);
+	const struct unwind_file *file = unwind_file_find(key);
 	const struct unwind_attach *first = file ? rcu_dereference(file->first) : NULL;
 
 	if (!first || (identity && (first->size != identity->size ||
@@ -208,20 +208,20 @@ struct unwind_file *unwind_file_get(const void *key, const struct inode *inode)
 	struct unwind_file *file;
 
 	scoped_guard(rcu) {
-		if (!find_file(key))
+		if (!unwind_file_find(key))
 			return NULL;
 	}
 
-	guard(spinlock)(&files_lock);
-	file = find_file(key);
+	guard(spinlock)(&unwind_files_lock);
+	file = unwind_file_find(key);
 	if (!file)
 		return NULL;
 	refcount_inc(&file->ref);
 	if (inode)
-		drop_stale(file, inode);
+		unwind_file_drop_stale(file, inode);
 	if (rcu_access_pointer(file->first))
 		return file;
-	put_locked(file);
+	unwind_file_put_locked(file);
 	return NULL;
 }
 
@@ -247,13 +247,13 @@ int unwind_file_attach(const void *key, const struct inode *inode,
 	if (!new)
 		return -ENOMEM;
 
-	guard(spinlock)(&files_lock);
-	file = find_file(key);
+	guard(spinlock)(&unwind_files_lock);
+	file = unwind_file_find(key);
 	if (file) {
 		refcount_inc(&file->ref);
 		if (inode)
-			drop_stale(file, inode);
-	} else if (nr_files < MAX_FILES) {
+			unwind_file_drop_stale(file, inode);
+	} else if (unwind_files_nr < MAX_FILES) {
 		file = no_free_ptr(new);
 		file->key = key;
 		if (inode) {
@@ -262,14 +262,14 @@ int unwind_file_attach(const void *key, const struct inode *inode,
 		}
 		INIT_LIST_HEAD(&file->attached);
 		refcount_set(&file->ref, 1);
-		hash_add_rcu(files, &file->hash, (unsigned long)key);
-		nr_files++;
+		hash_add_rcu(unwind_files_hash, &file->hash, (unsigned long)key);
+		unwind_files_nr++;
 	} else {
 		return -ENOSPC;
 	}
 	list_for_each_entry(other, &file->attached, of_file) {
 		if (other->table->owner == table->owner) {
-			put_locked(file);
+			unwind_file_put_locked(file);
 			return -EEXIST;
 		}
 	}
@@ -278,17 +278,17 @@ int unwind_file_attach(const void *key, const struct inode *inode,
 	list_add_tail(&attach->of_file, &file->attached);
 	list_add_tail(&attach->of_table, &table->attached);
 	atomic_inc(table->owner);
-	use_first(file);
+	unwind_file_use_first(file);
 	trace_unwind_table_file(table->serial, file->dev, file->ino, "attached");
 	return 0;
 }
 
-static bool detach_one(struct unwind_table *table)
+static bool unwind_table_detach_one(struct unwind_table *table)
 {
-	guard(spinlock)(&files_lock);
+	guard(spinlock)(&unwind_files_lock);
 	if (list_empty(&table->attached))
 		return false;
-	detach(list_first_entry(&table->attached, struct unwind_attach, of_table));
+	unwind_file_detach(list_first_entry(&table->attached, struct unwind_attach, of_table));
 	return true;
 }
 
@@ -301,7 +301,7 @@ static bool detach_one(struct unwind_table *table)
  */
 void unwind_table_detach(struct unwind_table *table)
 {
-	while (detach_one(table))
+	while (unwind_table_detach_one(table))
 		cond_resched();
 }
 
@@ -312,10 +312,10 @@ void unwind_table_detach(struct unwind_table *table)
  */
 void unwind_files_open(void)
 {
-	guard(mutex)(&open_lock);
+	guard(mutex)(&unwind_files_open_lock);
 
 	/* No file is made before inodes that go are noticed. */
-	if (!nr_open++) {
+	if (!unwind_files_nr_open++) {
 		static_branch_enable(&unwind_files_key);
 		static_branch_enable(&unwind_in_place_key);
 	}
@@ -335,15 +335,15 @@ void unwind_files_close(void)
 	struct hlist_node *next;
 	unsigned int bucket;
 
-	guard(mutex)(&open_lock);
+	guard(mutex)(&unwind_files_open_lock);
 
-	if (--nr_open)
+	if (--unwind_files_nr_open)
 		return;
 	static_branch_disable(&unwind_in_place_key);
-	for (bucket = 0; bucket < HASH_SIZE(files); bucket++) {
-		scoped_guard(spinlock, &files_lock) {
-			hlist_for_each_entry_safe(file, next, &files[bucket], hash)
-				forget(file);
+	for (bucket = 0; bucket < HASH_SIZE(unwind_files_hash); bucket++) {
+		scoped_guard(spinlock, &unwind_files_lock) {
+			hlist_for_each_entry_safe(file, next, &unwind_files_hash[bucket], hash)
+				unwind_file_remove(file);
 		}
 		cond_resched();
 	}

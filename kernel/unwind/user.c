@@ -341,7 +341,7 @@ unwind_user_bad_cfa(const struct unwind_user_frame *frame, u64 word)
  * The SP moves up with each step, so a loop in the stack ends the walk. Only rules that
  * take the CFA from memory, or from a register other than SP and FP, may lead to a lower
  * stack, a few times in a walk. What is read has to be above the SP as well. Where code
- * was interrupted (@exact), this holds for the return address only: the FP may have been
+ * was interrupted (@topmost), this holds for the return address only: the FP may have been
  * popped already.
  *
  * The frame changes only if UNWIND_USER_FOUND is returned. If @slow, its IP has to be
@@ -352,7 +352,7 @@ static __always_inline enum unwind_user_status
 unwind_user_apply(const struct unwind_user_state *state,
 		  const struct unwind_code *code,
 		  struct unwind_user_frame *frame, u64 word,
-		  const struct unwind_rule *rule, const bool exact,
+		  const struct unwind_rule *rule, const bool topmost,
 		  const bool slow, const unsigned int word_size,
 		  unsigned long *slot, bool *away)
 {
@@ -365,7 +365,7 @@ unwind_user_apply(const struct unwind_user_state *state,
 		if (rule->outermost || (rule->new_thread &&
 					unwind_user_is_new_thread(state)))
 			return UNWIND_USER_END;
-		if (rule->no_call && !exact)
+		if (rule->no_call && !topmost)
 			return UNWIND_USER_UNKNOWN;
 		status = unwind_user_value(state, frame, &rule->cfa, 0, &cfa,
 					   slot);
@@ -380,7 +380,7 @@ unwind_user_apply(const struct unwind_user_state *state,
 				rule->cfa.reg != UNWIND_REG_FP)) &&
 			      state->signals < UNWIND_USER_MAX_SIGNALS;
 		/* The frame may be empty if the return address is in a register. */
-		if (exact && rule->ra.where == UNWIND_REG)
+		if (topmost && rule->ra.where == UNWIND_REG)
 			depth = 0;
 	} else {
 		if (word & (UNWIND_WORD_OUTERMOST | UNWIND_WORD_STOPS))
@@ -391,7 +391,7 @@ unwind_user_apply(const struct unwind_user_state *state,
 		depth = unwind_word_depth(word);
 	}
 
-	if ((cfa - (exact ? min(depth, word_size) : depth) < frame->sp &&
+	if ((cfa - (topmost ? min(depth, word_size) : depth) < frame->sp &&
 	     !(may_go_down && cfa < frame->sp)) || cfa & (word_size - 1))
 		return unwind_user_bad_cfa(frame, word);
 
@@ -503,7 +503,7 @@ unwind_user_step(struct unwind_user_state *state,
  * An exact IP can be in code that uprobes have put into the address space. Show
  * the place in the program that it stands for.
  */
-static void unwind_user_fix_exact_ip(struct unwind_user_state *state)
+static void unwind_user_fix_topmost_ip(struct unwind_user_state *state)
 {
 	if (!uprobe_task_active())
 		return;
@@ -535,7 +535,7 @@ unwind_user_next_signal(struct unwind_user_state *state)
 		return UNWIND_USER_CORRUPT;
 
 	state->topmost = true;
-	unwind_user_fix_exact_ip(state);
+	unwind_user_fix_topmost_ip(state);
 	if (!unwind_user_ip_valid(state, state->ip))
 		return UNWIND_USER_CORRUPT;
 	state->frames[UNWIND_USER_TYPE_SIGNAL]++;
@@ -547,8 +547,8 @@ unwind_user_next_signal(struct unwind_user_state *state)
  * it is not an ordinary rule; @type says which provider had it.
  */
 static enum unwind_user_status
-unwind_user_look_up(struct unwind_user_state *state, struct unwind_rule *rule,
-		    enum unwind_user_type *type)
+unwind_user_find_rule(struct unwind_user_state *state, struct unwind_rule *rule,
+		      enum unwind_user_type *type)
 {
 	/* Tables are for 64-bit code. */
 	const bool has_tables = IS_ENABLED(CONFIG_UNWIND_USER_CODE) &&
@@ -681,7 +681,7 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 			break;
 		}
 
-		if (word_size == sizeof(u32) || code->fixed) {
+		if (word_size == sizeof(u32) || code->no_table) {
 			word = unwind_word_fp(word_size);
 			code->unchecked = true;
 			status = unwind_user_apply(state, code, &frame, word, NULL, false,
@@ -747,7 +747,7 @@ unwind_user_run(struct unwind_user_state *state, unsigned long *entries,
 	rule.word = 0;
 	/* In place, what the map does not know about the code is not at hand later, either. */
 	if (state->topmost || state->status == UNWIND_USER_NO_RULE || !state->code->len) {
-		state->status = unwind_user_look_up(state, &rule, &type);
+		state->status = unwind_user_find_rule(state, &rule, &type);
 		if (state->status != UNWIND_USER_FOUND)
 			return 0;
 		looked_up = true;
@@ -769,7 +769,7 @@ unwind_user_run(struct unwind_user_state *state, unsigned long *entries,
 
 	if (state->status == UNWIND_USER_SLOW) {
 		if (!looked_up || nr)
-			state->status = unwind_user_look_up(state, &rule, &type);
+			state->status = unwind_user_find_rule(state, &rule, &type);
 		else
 			state->status = UNWIND_USER_FOUND;
 		if (state->status == UNWIND_USER_FOUND)
@@ -830,7 +830,7 @@ static int unwind_user_start(struct unwind_user_state *state)
 
 	if (uprobe_task_active()) {
 		state->uretprobe = uprobe_get_trampoline_vaddr();
-		unwind_user_fix_exact_ip(state);
+		unwind_user_fix_topmost_ip(state);
 	}
 
 	unwind_user_init_special(state);
