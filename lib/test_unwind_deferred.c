@@ -8,7 +8,7 @@
  * tools/testing/selftests/unwind.
  *
  * Every open file of /sys/kernel/debug/unwind_test/session is a session of its
- * own; all that it set up goes with it. A command is one write():
+ * own; all that it set up is removed with it. A command is one write():
  *
  *	init W			register work W (0 .. 63)
  *	cancel W		cancel it
@@ -68,7 +68,7 @@
 
 #include <asm/apic.h>
 
-/* One more than can be registered, even with nobody else around. */
+/* One more than can be registered, even without other users */
 #define WORKS		64
 #define PROBES		8
 #define LOG_LINES	16384
@@ -122,7 +122,7 @@ struct shot {
 	/* Also from an NMI that is taken within the interrupt. */
 	bool		nested;
 	struct irq_work	irq_work;
-	/* Owned by whoever set it; cleared with release when all is done. */
+	/* Owned by the function that set it; cleared with release when all is done. */
 	bool		busy;
 };
 
@@ -653,7 +653,7 @@ static void probe_detach(struct session *session, struct probe *probe)
 		unregister_kprobe(&probe->kprobe);
 	}
 	irq_work_sync(&probe->shot.irq_work);
-	/* An NMI was waited for by who sent it, with preemption disabled. */
+	/* The sender of an NMI has waited for it, with preemption disabled. */
 	probe->used = false;
 
 	line = log_get(session, 'P');
@@ -813,7 +813,7 @@ static int do_disarm(struct session *session)
 }
 
 #ifdef CONFIG_EVENT_TRACING
-/* What a buffer may hold that survived a crash, for those who print it. */
+/* Put an entry that a buffer which survived a crash may hold, for those who print it. */
 static int put_entry(const char *instance, unsigned int type, const u8 *data,
 		     size_t size)
 {

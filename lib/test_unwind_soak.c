@@ -180,8 +180,8 @@ struct account {
  * @answer_ip:	where that began
  * @accounts:	By work
  *
- * Written by the task and by what interrupts it; once it is gone, by who frees
- * it. @accounts of a work that was cancelled, by who did so.
+ * Written by the task and by what interrupts it; once it is gone, by the one that
+ * frees it. @accounts of a work that was cancelled, by the one that did so.
  */
 struct slot {
 	struct task_struct	*task;
@@ -205,7 +205,7 @@ struct slot {
 
 static struct slot *soak_slots;
 
-/* The life of a slot's task, for who is not the task. Never in NMIs. */
+/* Keeps the task of a slot, for others than that task. Never in NMIs. */
 static DEFINE_RAW_SPINLOCK(soak_lock);
 
 /* Bit per context of each CPU, by half of its count. */
@@ -340,7 +340,7 @@ static struct slot *soak_find(const struct task_struct *task)
 	return NULL;
 }
 
-/* NMIs take no place, so that nobody comes between the search and the taking. */
+/* NMIs take no place, so nothing can take one between the search and the taking. */
 static struct slot *soak_find_or_make(void)
 {
 	struct slot *slot = soak_find(current);
@@ -612,7 +612,7 @@ static void soak_send_nmi(void)
 	for_each_online_cpu(cpu) {
 		if (nr--)
 			continue;
-		/* One at a time, or the second might be nobody's. */
+		/* One at a time: otherwise the second might be nobody's. */
 		if (!cmpxchg(per_cpu_ptr(&soak_nmi_sent, cpu), 0, 1))
 			apic->send_IPI(cpu, NMI_VECTOR);
 		return;

@@ -38,7 +38,7 @@ struct unwind_work;
  * @work:	The work that was passed to unwind_deferred_request()
  * @trace:	The trace; empty (nr is 0) when the stack could not be read.
  *		Valid until the callback returns.
- * @cookie:	What the requests of this user context were given
+ * @cookie:	The cookie that requests of this user context were given
  * @timestamp:	local_clock() at the first request of this context, by any tracer
  *
  * Context: Process context, the task that was asked. May sleep. Must not touch
@@ -63,7 +63,7 @@ struct unwind_work {
  * negative error codes.
  */
 
-/* Requested before in this user context; the callback is still to come. */
+/* Requested before in this user context; the callback follows or is running. */
 #define UNWIND_ALREADY_PENDING		1
 /* The callback has returned; the trace is at hand: unwind_deferred_cached(). */
 #define UNWIND_ALREADY_EXECUTED		2
@@ -119,7 +119,7 @@ static inline bool unwind_deferred_context(void)
  * unwind_deferred_answer - Answer what has been requested so far
  *
  * For places after which a walk could not wait for pages any more. The user context
- * goes on: who asks later gets the same trace.
+ * goes on: later requests get the same trace.
  *
  * Context: Process context, may sleep and take page faults.
  */

@@ -65,8 +65,8 @@ struct unwind_loc {
  *		a call but where the caller was interrupted
  * @new_thread:	A new thread starts here, too: there is no caller if the register
  *		of a system call's result is 0
- * @no_call:	No call is there: what was found for a caller is none
- * @cfa_add:	Is added to the CFA, if that is UNWIND_REG_DEREF
+ * @no_call:	No call is there: a frame found as a caller is none
+ * @cfa_add:	Added to the CFA, if that is UNWIND_REG_DEREF
  * @word:	The rule as a word, if it is an ordinary one; else 0
  *
  * The values of registers other than SP and FP are known in the topmost frame only.
@@ -136,7 +136,7 @@ static __always_inline unsigned int unwind_word_depth(u64 word)
 	return (u16)(word >> 16);
 }
 
-/* What a function has done that begins with push %rbp; mov %rsp,%rbp */
+/* The rule of a function that has begun with push %rbp; mov %rsp,%rbp */
 static __always_inline u64 unwind_word_fp(const unsigned int word_size)
 {
 	return UNWIND_WORD(UNWIND_WORD_USE_FP, 2 * word_size, 2 * word_size);

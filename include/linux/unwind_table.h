@@ -2,7 +2,7 @@
 #ifndef _LINUX_UNWIND_TABLE_H
 #define _LINUX_UNWIND_TABLE_H
 
-/* What file systems have to tell about tables of unwind rules for files */
+/* Hook of the VFS for tables of unwind rules for files */
 
 #include <linux/jump_label.h>
 
@@ -15,7 +15,7 @@ DECLARE_STATIC_KEY_FALSE(unwind_files_key);
 void __unwind_file_forget(const struct inode *inode);
 
 /**
- * unwind_file_forget - An inode is being destroyed: forget what was kept for it
+ * unwind_file_forget - Forget what was kept for an inode that is being destroyed
  * @inode:	Inode without users
  *
  * Context: Any in which an inode can be destroyed. While the device for tables is

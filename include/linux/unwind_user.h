@@ -55,7 +55,7 @@ static __always_inline bool unwind_user_has_tables(void)
  * @inode:	What was read as the inode of its file, or NULL
  *
  * Context: The RCU reader in which @vma was found.
- * Return: True if @vma may have been freed, so that what was read of it counts for nothing.
+ * Return: True if @vma may have been freed, so that what was read of it does not count.
  */
 static inline bool unwind_vma_gone(const struct vm_area_struct *vma,
 				   const struct inode *inode)

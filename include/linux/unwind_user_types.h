@@ -50,8 +50,8 @@ enum unwind_user_type {
  * @UNWIND_USER_CHANGING:	The mapping with the IP is being changed
  * @UNWIND_USER_NO_FRAME:	The frame pointer or the return address is 0, and no
  *				table says that this is the outermost frame
- * @UNWIND_USER_NO_FP:		The rule needs the frame pointer, of which a rule of an
- *				inner frame did not say where it is
+ * @UNWIND_USER_NO_FP:		The rule needs the frame pointer, but the rule of an inner
+ *				frame did not tell where it is
  * @UNWIND_USER_KILLED:		A fatal signal is pending
  * @UNWIND_USER_REFUSED:	There was no walk: no stack, or no memory for the trace
  *
@@ -82,7 +82,7 @@ enum unwind_user_status {
  * @nr:		Number of valid addresses in @entries
  * @end:	Why there are no more: %UNWIND_USER_END or %UNWIND_USER_END_UNCHECKED if the
  *		last address is in the outermost frame
- * @entries:	The addresses; whoever fills in the structure owns the memory
+ * @entries:	The addresses, in memory owned by the function that has set this
  */
 struct unwind_stacktrace {
 	unsigned int		nr;
@@ -92,8 +92,8 @@ struct unwind_stacktrace {
 
 /**
  * struct unwind_user_state - One frame of a walk
- * @ip:		Linear address of the instruction: exact if @topmost, a return
- *		address otherwise, so that @ip - 1 is in the function
+ * @ip:		Linear address: of the instruction if @topmost, otherwise a return
+ *		address, so that @ip - 1 is in the function
  * @sp:		Stack pointer as the register would hold it
  * @fp:		Frame pointer as the register would hold it
  * @ip_base:	Linear address of offset 0 for code; not 0 for 32-bit code only

@@ -56,7 +56,7 @@ static void unwind_bpf_callback(struct unwind_work *work,
 				u64 cookie, u64 timestamp)
 {
 	/*
-	 * Not trace_unwind_deferred_complete(), which would look at the
+	 * Not trace_unwind_deferred_complete(), which would check the
 	 * tracepoint's branch once more. The branch here and the one in
 	 * bpf_unwind_user_request() are patched one after the other when the
 	 * first listener comes, and a cookie that is given out in between must
@@ -124,8 +124,8 @@ __bpf_kfunc int bpf_unwind_user_copy(const struct unwind_stacktrace *trace,
  * tracer it was taken for.
  *
  * Context: Any context, NMI included.
- * Return: Number of bytes copied; -ENOENT if there is no complete trace of the
- *	   current user context.
+ * Return: Number of bytes copied; -ENOENT if there is no trace of the current
+ *	   user context.
  */
 __bpf_kfunc int bpf_unwind_user_cached(void *buf, u32 buf__sz)
 {
@@ -142,7 +142,7 @@ __bpf_kfunc int bpf_unwind_user_cached(void *buf, u32 buf__sz)
 __bpf_kfunc_end_defs();
 
 BTF_KFUNCS_START(unwind_bpf_kfunc_ids)
-/* Trusted, or the verifier would take NULL for any of the pointers. */
+/* Trusted: otherwise the verifier would take NULL for any of the pointers. */
 BTF_ID_FLAGS(func, bpf_unwind_user_request, KF_TRUSTED_ARGS)
 BTF_ID_FLAGS(func, bpf_unwind_user_copy, KF_TRUSTED_ARGS)
 BTF_ID_FLAGS(func, bpf_unwind_user_cached, KF_TRUSTED_ARGS)

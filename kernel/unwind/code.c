@@ -3,7 +3,7 @@
  * The code map of an mm, see code.h: find the rule for an address, and learn about
  * code that no walk has come to yet.
  *
- * unwind_code_find() takes no lock for what it looks at, allocates nothing and takes no
+ * unwind_code_find() takes no lock for what it reads, allocates nothing and takes no
  * page faults. unwind_code_rule() may sleep, and is where the map grows.
  *
  * A cached rule counts only if the range of its address was compared in this walk, and as
@@ -50,9 +50,9 @@ static void unwind_identity_set(struct unwind_identity *id, const struct inode *
  * @range:	Gets place and file
  * @vma:	The mapping, of current's mm
  *
- * Context: mmap lock held, or that of @vma; or an RCU reader, in which @vma may be
- *	    changing, so that whether it is detached is to be asked again afterwards.
- * Return: false if the file is gone, which cannot be with one of the locks.
+ * Context: mmap lock or the lock of @vma held; or an RCU reader, in which @vma may be
+ *	    changing: the caller checks afterwards whether it is detached.
+ * Return: false if the file is gone, which either lock rules out.
  */
 bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *vma)
 {
@@ -85,11 +85,11 @@ bool unwind_range_set(struct unwind_range *range, const struct vm_area_struct *v
 }
 
 /*
- * See what is mapped at an address without a lock: any other thread may be changing it.
- * @range->seq is set if there was no writer from the first look to the last, so that all
+ * Look up what is mapped at an address without a lock: other threads may be changing it.
+ * @range->seq is set if there was no writer from the first read to the last, so that all
  * of it was true at the same time. Returns UNWIND_USER_FOUND; UNWIND_USER_NO_CODE; or
- * UNWIND_USER_CHANGING if the VMA that was found does not tell. Under RCU, which keeps the
- * VMA, and the inode of a file that was mapped.
+ * UNWIND_USER_CHANGING if the VMA that was found does not tell. The caller is an RCU
+ * reader, which keeps the VMA, and the inode of a file that was mapped.
  */
 static enum unwind_user_status unwind_vma_lookup(struct mm_struct *mm, unsigned long pc,
 						 struct unwind_range *range)
@@ -124,8 +124,8 @@ static enum unwind_user_status unwind_vma_lookup(struct mm_struct *mm, unsigned 
 }
 
 /*
- * Are the ranges, where both have some code, from the same place of the same file? And
- * with the same contents, which what is added does not depend on.
+ * Are two ranges, where they overlap, the same place of the same file? Unless @a was
+ * added, the contents must be the same, too.
  */
 static bool unwind_range_is_same(const struct unwind_range *a, const struct unwind_range *b)
 {
@@ -139,8 +139,8 @@ static bool unwind_range_is_same(const struct unwind_range *a, const struct unwi
 }
 
 /*
- * As above, for @code->seen. In place a frame looks at its mapping once: what it sees there
- * counts for all that is asked about it.
+ * As above, for @code->seen. In place, the mapping of a frame is looked up once, and that
+ * answers all questions about it.
  */
 static enum unwind_user_status unwind_code_lookup_vma(struct unwind_code *code, unsigned long pc)
 {
@@ -156,9 +156,8 @@ static enum unwind_user_status unwind_code_lookup_vma(struct unwind_code *code, 
 }
 
 /*
- * Is the code at @pc still that of a range that has it? @code gets as much of it as is. A
- * mapping that a writer may be about to change is the one that this task has been
- * executing.
+ * Does @range still match what is mapped at @pc? @code gets the part that does. A mapping
+ * that a writer may be about to change is the one that this task has been executing.
  */
 static bool unwind_code_revalidate(struct unwind_code *code, struct unwind_range *range,
 				   unsigned long pc)
@@ -187,8 +186,8 @@ static bool unwind_code_revalidate(struct unwind_code *code, struct unwind_range
 }
 
 /*
- * The range that was added with @pc, if that is what is mapped there; or else @range,
- * without what others that were added may be for.
+ * Find the added range with @pc, if it matches what is mapped there; otherwise return
+ * @range, minus the parts that other added ranges cover.
  */
 static noinline struct unwind_range *
 unwind_code_find_added(struct unwind_code *code, struct unwind_range *range, unsigned long pc)
@@ -237,7 +236,7 @@ static bool unwind_code_is_stale(struct unwind_code *code, struct unwind_range *
 		return unwind_file_is_dead(range->file);
 	if (!unwind_files_used())
 		return false;
-	/* Have files got tables since it was found that this one has none? */
+	/* Have files got tables since this one was found to have none? */
 	count = unwind_files_added();
 	if (READ_ONCE(range->count) != count && unwind_range_is_file(range) &&
 	    unwind_file_find_table(range->key, NULL))
@@ -246,7 +245,7 @@ static bool unwind_code_is_stale(struct unwind_code *code, struct unwind_range *
 	return false;
 }
 
-/* Have all at hand that is known about a range. */
+/* Put all that is known about a range at hand. */
 static bool unwind_code_use_range(struct unwind_code *code, const struct unwind_range *range)
 {
 	struct unwind_sframe *sframe = range->sframe;
@@ -268,15 +267,15 @@ static bool unwind_code_use_range(struct unwind_code *code, const struct unwind_
 }
 
 /**
- * unwind_code_find - Know the code around an address
- * @state:	Of the walk
+ * unwind_code_find - Find what is known about the code around an address
+ * @state:	State of the walk
  * @range:	unwind_code_range() of the address
  * @pc:		Address
  *
- * Context: Process context, or any if the walk is in place; in an RCU reader, until the end of
- *	    which the table at hand is valid; the rest is as long as the walk.
- * Return: false if the map does not know the code, or no longer. Else what is at hand has
- *	   @pc, unless that is where a call would return to a special address.
+ * Context: Process context, or any if the walk is in place; in an RCU reader, which keeps
+ *	    the table at hand. The rest stays as long as the walk.
+ * Return: false if the map does not know the code, or no longer. Otherwise what is at hand
+ *	   has @pc, unless a call there would return to a special address.
  */
 bool unwind_code_find(const struct unwind_user_state *state, struct unwind_range *range,
 		      unsigned long pc)
@@ -315,10 +314,10 @@ static void unwind_range_free(struct unwind_range *range)
 }
 
 /**
- * struct unwind_map_change - What makes one map of another
- * @new:	Comes, in place of what it overlaps of its kind; or NULL
- * @sframe_start: Without @new: what was added with the SFrame table there goes
- * @first:	Gets the index of the first range that may go,
+ * struct unwind_map_change - A change of a map
+ * @new:	Range to insert, replaces what it overlaps of its kind; or NULL
+ * @sframe_start: Without @new: ranges added with the SFrame table there are removed
+ * @first:	Gets the index of the first range that may be removed,
  * @end:	and of the one behind the last
  */
 struct unwind_map_change {
@@ -335,7 +334,7 @@ static void unwind_map_find_place(struct unwind_map_change *change, const struct
 
 	change->first = found ? map->nr_added : 0;
 	change->end = found ? map->nr : map->nr_added;
-	/* If there is no room, all that was found goes: it can be found again. */
+	/* If there is no room, remove all that was found: it can be found again. */
 	if (new && (new->added || map->nr - map->nr_added < UNWIND_MAX_FOUND)) {
 		struct unwind_range *const *ranges = map->ranges + change->first;
 		unsigned int nr = change->end - change->first;
@@ -348,14 +347,14 @@ static void unwind_map_find_place(struct unwind_map_change *change, const struct
 	}
 }
 
-/* Does a range that may go do so? */
+/* Is a range from @change->first on, before @change->end, removed? */
 static bool unwind_range_is_removed(const struct unwind_range *range,
 				    const struct unwind_map_change *change)
 {
 	return change->new || range->sframe->sec.start == change->sframe_start;
 }
 
-/* Fill in @map, which has room for all of it. Returns how many ranges go. */
+/* Fill in @map, which has room for all of it. Returns how many ranges are removed. */
 static unsigned int unwind_map_fill(struct unwind_map *map, const struct unwind_map *old,
 				    const struct unwind_map_change *change)
 {
@@ -389,10 +388,7 @@ static struct unwind_map *unwind_map_alloc(unsigned int room, gfp_t gfp)
 	return map;
 }
 
-/*
- * Put a changed copy in place of the map. Returns the number of ranges that went, or an
- * error.
- */
+/* Replace the map by a changed copy. Returns the number of removed ranges, or an error. */
 static int unwind_map_update(struct unwind_mm *um, struct unwind_map_change *change, gfp_t gfp)
 {
 	static struct unwind_map unwind_map_none;
@@ -406,7 +402,7 @@ static int unwind_map_update(struct unwind_mm *um, struct unwind_map_change *cha
 		if (room > old->nr)
 			break;
 		room = old->nr + 1;
-		/* Nobody waits for the memory of somebody else. */
+		/* Nobody waits for an allocation of somebody else. */
 		spin_unlock(&um->lock);
 		kvfree(map);
 		map = unwind_map_alloc(room, gfp);
@@ -425,7 +421,7 @@ static int unwind_map_update(struct unwind_mm *um, struct unwind_map_change *cha
 	/* See map+lookup.litmus. */
 	rcu_assign_pointer(um->map, map);
 	spin_unlock(&um->lock);
-	/* What was added stays by added_lock; and of what was found, all of these go. */
+	/* added_lock keeps those that were added; those that were found are all removed. */
 	for (i = change->first; i < change->end; i++) {
 		if (unwind_range_is_removed(old->ranges[i], change))
 			unwind_range_free(old->ranges[i]);
@@ -436,9 +432,9 @@ static int unwind_map_update(struct unwind_mm *um, struct unwind_map_change *cha
 }
 
 /**
- * unwind_map_insert - Put a range into the map in place of what it overlaps of its kind
- * @um:		Of current's mm
- * @range:	The range, with references that are the map's on success
+ * unwind_map_insert - Insert a range, replacing what it overlaps of its kind
+ * @um:		State of current's mm
+ * @range:	The range, whose references are the map's on success
  * @gfp:	How to get the memory
  *
  * Context: Process context, may sleep.
@@ -459,8 +455,8 @@ int unwind_map_insert(struct unwind_mm *um, const struct unwind_range *range, gf
 }
 
 /**
- * unwind_map_remove - Forget an SFrame table that the process has named
- * @um:			Of current's mm
+ * unwind_map_remove - Remove an SFrame table that the process has added
+ * @um:			State of current's mm
  * @sframe_start:	Address of the table
  * @gfp:		How to get the memory
  *
@@ -476,7 +472,7 @@ int unwind_map_remove(struct unwind_mm *um, u64 sframe_start, gfp_t gfp)
 }
 
 /*
- * Learn about the code around an address by its mapping. No lock is waited for: a
+ * Learn about the code around an address from its mapping, without waiting for a lock: a
  * writer may hold those of all mappings for as long as a fork takes.
  */
 static enum unwind_user_status unwind_code_learn(struct unwind_code *code, unsigned long pc)
@@ -504,7 +500,7 @@ static enum unwind_user_status unwind_code_learn(struct unwind_code *code, unsig
 		return UNWIND_USER_NO_CODE;
 	}
 	unwind_range_set(&range, vma);
-	/* Whatever else changes now, it is not this mapping, see seq+learn.litmus. */
+	/* Other mappings may change now, this one does not, see seq+learn.litmus. */
 	seq = unwind_mmap_seq(mm);
 	if (!(seq & 1))
 		range.seq = seq;
@@ -537,9 +533,9 @@ static enum unwind_user_status unwind_code_learn(struct unwind_code *code, unsig
 }
 
 /*
- * The rule for code that the map does not know, in place. Nothing of it is kept, since
- * that takes memory and a lock; nor is it known whether the file has an SFrame table, for
- * which the task looks later.
+ * Find the rule, in place, for code that the map does not know. Nothing is kept, since that
+ * takes memory and a lock. A look by the task will tell whether the file has an SFrame
+ * table.
  */
 static noinline enum unwind_user_status
 unwind_code_rule_in_place(struct unwind_code *code, unsigned long pc, struct unwind_rule *rule)
@@ -551,11 +547,11 @@ unwind_code_rule_in_place(struct unwind_code *code, unsigned long pc, struct unw
 	code->len = 0;
 	code->table = NULL;
 	status = unwind_code_lookup_vma(code, pc);
-	/* What is no code is not worth a look by the task. */
+	/* An address that is no code is not worth a look by the task. */
 	if (status != UNWIND_USER_FOUND)
 		return status;
 	code->wants_look = true;
-	/* A table that was added for the address was for what was mapped there then. */
+	/* A table added for the address was for the code that was mapped there then. */
 	if (range->seq == UNWIND_SEQ_NONE ||
 	    (code->map && unwind_range_at(code->map->ranges, code->map->nr_added, pc)))
 		return UNWIND_USER_CHANGING;
@@ -567,7 +563,7 @@ unwind_code_rule_in_place(struct unwind_code *code, unsigned long pc, struct unw
 	return table ? unwind_table_find(table, pc + range->delta, rule) : UNWIND_USER_NO_RULE;
 }
 
-/* Remember a rule, if it fits into a word. */
+/* Cache a rule, if it fits into a word. */
 static void unwind_rules_add(u64 place, u64 mix, const struct unwind_rule *rule)
 {
 	u64 tag = rule_cache_tag(place, mix);
@@ -577,9 +573,9 @@ static void unwind_rules_add(u64 place, u64 mix, const struct unwind_rule *rule)
 }
 
 /*
- * What is known about @pc without reading user memory. Returns UNWIND_USER_NO_RULE if an
- * SFrame table has to be asked, UNWIND_USER_END if no table has one, and
- * UNWIND_USER_CHANGING if nothing is known of the code.
+ * Find the rule for @pc without reading user memory. Returns UNWIND_USER_NO_RULE if an
+ * SFrame table has to be read, UNWIND_USER_END if no table has one, and
+ * UNWIND_USER_CHANGING if the code is not known.
  */
 static enum unwind_user_status unwind_code_known_rule(const struct unwind_user_state *state,
 						      unsigned long pc, struct unwind_rule *rule)
@@ -613,7 +609,7 @@ static enum unwind_user_status unwind_code_known_rule(const struct unwind_user_s
 
 /**
  * unwind_code_rule - Find the rule for an address in its table
- * @state:	Of the walk
+ * @state:	State of the walk
  * @pc:		Address
  * @not_at_hand: The window has not found it
  * @rule:	The rule; its word is 0 if it has only the long form
@@ -623,9 +619,8 @@ static enum unwind_user_status unwind_code_known_rule(const struct unwind_user_s
  * table that there is no rule.
  *
  * Context: Process context, may sleep and take page faults; or any if the walk is in place.
- * Return: UNWIND_USER_FOUND; UNWIND_USER_NO_RULE if no table covers the address; or the
- *	   reason why its table cannot be read, or the code is not known, which ends the
- *	   walk.
+ * Return: UNWIND_USER_FOUND; UNWIND_USER_NO_RULE if no table covers the address; or why
+ *	   its table cannot be read, or the code is not known, which ends the walk.
  */
 enum unwind_user_status
 unwind_code_rule(const struct unwind_user_state *state, unsigned long pc, bool not_at_hand,
@@ -660,7 +655,7 @@ unwind_code_rule(const struct unwind_user_state *state, unsigned long pc, bool n
 			status = unwind_sframe_kept_rule(code->known_sframe, pc, rule);
 		else
 			status = unwind_sframe_rule(code->sframe, pc, rule);
-		/* It is the program's memory: not for an NMI. The task has the rule later. */
+		/* An NMI does not read the program's table. The task gets the rule later. */
 		if (code->in_place && status != UNWIND_USER_FOUND)
 			code->wants_look = true;
 		if (status == UNWIND_USER_FOUND)
@@ -675,11 +670,11 @@ unwind_code_rule(const struct unwind_user_state *state, unsigned long pc, bool n
 }
 
 /**
- * unwind_mm_get - What the unwinder has of an mm, which is made if there is nothing
+ * unwind_mm_get - Get the unwinder's state of an mm, which is made if there is none
  * @mm:		Address space that has users
  * @gfp:	How to get the memory
  *
- * Return: That, which lives as long as the mm has users; NULL if there is no memory.
+ * Return: The state, which lives as long as the mm has users; NULL if there is no memory.
  */
 struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp)
 {
@@ -706,7 +701,7 @@ struct unwind_mm *unwind_mm_get(struct mm_struct *mm, gfp_t gfp)
 /**
  * unwind_code_begin - Begin a walk
  * @code:	What the walk knows, not initialized
- * @in_place:	See struct unwind_code; else @code->sframe is to be put at the end
+ * @in_place:	See struct unwind_code. If false, the caller puts @code->sframe at the end
  *
  * Context: Process context; or an RCU reader in any context if @in_place.
  */
@@ -727,14 +722,14 @@ void unwind_code_begin(struct unwind_code *code, bool in_place)
 	code->um = smp_load_acquire(&current->mm->unwind);
 }
 
-/* A copy of what was added for another mm; NULL if there is no memory. */
+/* Copy an added range for another mm. NULL if there is no memory. */
 static struct unwind_range *unwind_range_dup(const struct unwind_range *range)
 {
 	struct unwind_range *copy = kmalloc(sizeof(*copy), GFP_KERNEL_ACCOUNT);
 
 	if (!copy)
 		return NULL;
-	/* A walk may be noting a sequence, which is not used here. */
+	/* A walk may be writing the sequence, which is not used here. */
 	*copy = data_race(*range);
 	copy->seq = UNWIND_SEQ_NONE;
 	copy->sframe = unwind_sframe_alloc(&range->sframe->sec, GFP_KERNEL_ACCOUNT);
@@ -742,12 +737,12 @@ static struct unwind_range *unwind_range_dup(const struct unwind_range *range)
 		kfree(copy);
 		return NULL;
 	}
-	/* It becomes bad in one of the two memories. */
+	/* From here on, each mm finds out by itself. */
 	copy->sframe->bad = READ_ONCE(range->sframe->bad);
 	return copy;
 }
 
-/* See unwind_mm_dup(). What is allocated before an error goes in unwind_mm_exit(). */
+/* See unwind_mm_dup(). unwind_mm_exit() frees what is allocated before an error. */
 int __unwind_mm_dup(struct unwind_mm *old, struct mm_struct *mm)
 {
 	const struct unwind_map *from;
@@ -755,7 +750,7 @@ int __unwind_mm_dup(struct unwind_mm *old, struct mm_struct *mm)
 	struct unwind_mm *um;
 	unsigned int nr = 0;
 
-	/* What was added stays, wherever walks in the parent put it meanwhile. */
+	/* Added ranges stay, in whichever map walks in the parent put them meanwhile. */
 	guard(mutex)(&old->added_lock);
 	scoped_guard(rcu) {
 		from = rcu_dereference(old->map);
@@ -789,7 +784,7 @@ void __unwind_mm_exit(struct mm_struct *mm)
 	struct unwind_map *map = rcu_dereference_protected(um->map, true);
 	unsigned int i;
 
-	/* Walks are those of tasks that use the mm. */
+	/* Only tasks that use the mm walk. */
 	WARN_ON_ONCE(atomic_read(&mm->mm_users));
 
 	for (i = 0; map && i < map->nr; i++)

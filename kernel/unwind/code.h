@@ -35,8 +35,8 @@ struct file;
 
 /*
  * Limits per mm. If there is no room, the kernel forgets what it has found, and refuses
- * to add a table. All of it together takes some 1.4 MB of kernel memory, and rules of SFrame
- * tables that are kept take 3 MB at most, all of which is charged to the memory cgroup.
+ * to add a table. All of it takes some 1.4 MB of kernel memory, and kept rules of SFrame
+ * tables take 3 MB at most, both charged to the memory cgroup.
  */
 #define UNWIND_MAX_FOUND	1024
 #define UNWIND_MAX_ADDED	4096
@@ -45,18 +45,18 @@ struct file;
 #define UNWIND_MAX_FUNC_RULES	64
 #define UNWIND_MAX_RULES	16384
 
-/* What the mmap lock's sequence never is while nobody holds the lock for writing */
+/* Never the sequence of an mmap lock that nobody holds for writing */
 #define UNWIND_SEQ_NONE		1U
 
 /**
  * struct unwind_sframe - An SFrame table in the memory of a process
  * @sec:	The table
- * @random:	Of its rules in the cache, see rule_cache.h
+ * @random:	Number of its rules in the cache, see rule_cache.h
  * @seq:	mm_struct::mm_lock_seq when no device was mapped there, or UNWIND_SEQ_NONE
- * @bad:	It is not worth another look
- * @um:		Of the mm, if rules have been kept
- * @rules:	What walks at the event use: the rules of functions that other walks have
- *		come to, by address. A word is a value, any other rule a struct unwind_kept_rule
+ * @bad:	It is not worth another lookup
+ * @um:		State of the mm, if rules have been kept
+ * @rules:	For walks at the event: the rules of functions that other walks have come
+ *		to, by address. A word is a value, any other rule a struct unwind_kept_rule
  * @ref:	One for each range that has it, one for each walk that uses it
  * @rcu:	To free it
  */
@@ -72,12 +72,12 @@ struct unwind_sframe {
 };
 
 /**
- * struct unwind_identity - What differs where an inode, or its contents, are other ones
+ * struct unwind_identity - Tells an inode and its contents from others
  * @ino:	Number
  * @size:	In bytes
  * @mtime_sec:	Time of modification
- * @mtime_nsec:	Nanoseconds of that
- * @generation:	Of the number
+ * @mtime_nsec:	Its nanoseconds
+ * @generation:	Generation of the number
  */
 struct unwind_identity {
 	unsigned long		ino;
@@ -94,12 +94,12 @@ struct unwind_identity {
  * @delta:	From an address to the offset in the file; 0 if there is no file
  * @key:	What the file is known by: its inode, which may be gone; or the image of a
  *		vDSO. NULL if the code is in no file
- * @differs:	The code need not be that of the file, since it can be written
- * @identity:	Of the inode, all 0 if there is none
+ * @differs:	The code may differ from the file's, since it can be written
+ * @identity:	Identity of the inode, all 0 if there is none
  * @file:	What tables for the file are attached to, with a reference; or NULL
  * @sframe:	SFrame table, with a reference; or NULL
- * @sframe_asked: When it was looked for, in jiffies
- * @sframe_open: It could not be told then whether there is one
+ * @sframe_asked: When it was searched for, in jiffies
+ * @sframe_open: That search could not tell whether there is one
  * @settled:	It is the code of a file that has no SFrame table: only @file can change
  * @added:	The process has added the SFrame table, for these bytes
  * @seq:	mm_struct::mm_lock_seq when this was last compared with the mapping, or
@@ -138,7 +138,7 @@ static inline bool unwind_range_has(const struct unwind_range *range, unsigned l
 	return pc - range->start < range->end - range->start;
 }
 
-/* What a range is compared by; odd while a writer holds the mmap lock */
+/* The sequence that ranges are compared by; odd while a writer holds the mmap lock */
 static inline unsigned int unwind_mmap_seq(const struct mm_struct *mm)
 {
 #ifdef CONFIG_UNWIND_USER_CODE
@@ -152,7 +152,7 @@ static inline unsigned int unwind_mmap_seq(const struct mm_struct *mm)
 #endif
 }
 
-/* Were no mappings changed since a range was compared with one? */
+/* Are the mappings unchanged since the range was compared with one? */
 static inline bool unwind_range_is_current(const struct unwind_range *range)
 {
 	unsigned int seq = unwind_mmap_seq(current->mm);
@@ -189,10 +189,10 @@ unwind_range_at(struct unwind_range *const *ranges, unsigned int nr, unsigned lo
 /**
  * struct unwind_map - What is known about the code of an mm
  * @rcu:	To free it
- * @nr_added:	So many ranges have tables that the process has added
+ * @nr_added:	Number of ranges with tables that the process has added
  * @nr:		Number of all ranges
  * @ranges:	First those that were added, then those that were found, each sorted and
- *		without overlaps. What was added comes first
+ *		without overlaps. Added ones take precedence
  */
 struct unwind_map {
 	struct rcu_head		rcu;
@@ -202,14 +202,14 @@ struct unwind_map {
 };
 
 /**
- * struct unwind_mm - What the unwinder has of an mm
- * @lock:	To replace @map
- * @added_lock:	Held where tables are added, removed, or copied by a fork. What has been
- *		added stays meanwhile, and what walks find does not wait for that
+ * struct unwind_mm - What the unwinder knows about an mm
+ * @lock:	Protects replacing @map
+ * @added_lock:	Held while tables are added, removed, or copied by a fork. It keeps added
+ *		ranges, and walks do not wait for it
  * @map:	NULL as long as nothing is known
- * @looks:	How often its tasks may look at the code for walks in place, see
+ * @looks:	How often its tasks may look at their stacks for walks in place, see
  *		unwind_bucket_take()
- * @nr_rules:	How many are kept, of all SFrame tables
+ * @nr_rules:	Number of kept rules, of all SFrame tables
  */
 struct unwind_mm {
 	/* See above. */
@@ -226,26 +226,26 @@ struct unwind_mm {
  * @start:	First byte of code that was compared with its mapping in this walk, and has no
  *		call that returns to a special address; ULONG_MAX if the map knew nothing
  * @len:	Bytes from there; 0 if there is none
- * @map:	The map that the walk looks at until the end of the RCU reader
- * @no_table:	There is no table: rules need not be looked for
+ * @map:	The map that the walk uses until the end of the RCU reader
+ * @no_table:	There is no table, so no search for rules
  * @anon:	Memory of no file, such as a JIT compiler's, or that differs from its file
  * @unchecked:	The walk has followed a frame pointer in code without a table, or where an
  *		SFrame table has a hole; a table for a file covers all that it knows about
- * @mix:	rule_cache_mix() of @table; or else @sframe_mix
- * @sframe_mix:	The same of the SFrame table, if there is one
+ * @mix:	rule_cache_mix() of @table; without a table for the file, @sframe_mix
+ * @sframe_mix:	The same for the SFrame table, if there is one
  * @table:	The table for the file, which is there until the end of the RCU reader
  *		that has found it; or NULL
- * @known_sframe: There is this SFrame table, too, which is valid as @table is
+ * @known_sframe: The SFrame table, or NULL; valid as long as @table is
  * @sframe:	That table with a reference, until the walk comes to code without it; NULL
  *		if @in_place
  * @delta:	From an address to what the rules of @table are for; 0 without
- * @um:		Of current's mm, NULL as long as nobody has made it
- * @in_place:	All of the walk is one RCU reader. It takes no references, nor locks. Said
- *		by who begins the walk, and nothing changes it
- * @wants_look:	In place: the task should look at the code, which needs what such a walk
- *		may not do
- * @seen:	The mapping that was looked at last, which in place is not looked at again.
- *		Nothing is in it if its @start is its @end
+ * @um:		State of current's mm, NULL as long as nobody has made it
+ * @in_place:	The whole walk is one RCU reader, without references or locks. Constant
+ *		once the walk has begun
+ * @wants_look:	In place: the task should take a look, since to know more takes what such
+ *		a walk may not do
+ * @seen:	The mapping that was looked up last; in place, it is not looked up again.
+ *		Empty if its @start is its @end
  */
 struct unwind_code {
 	unsigned long			start;
@@ -266,7 +266,7 @@ struct unwind_code {
 	struct unwind_range		seen;
 };
 
-/* Without CONFIG_UNWIND_USER_CODE these are not there, nor called. */
+/* Neither defined nor called without CONFIG_UNWIND_USER_CODE */
 bool unwind_code_find(const struct unwind_user_state *state, struct unwind_range *range,
 		      unsigned long pc);
 enum unwind_user_status
@@ -288,7 +288,7 @@ static inline void unwind_code_begin(struct unwind_code *code, bool in_place)
 }
 #endif
 
-/* Look at the map from here on, in an RCU reader that has just begun. */
+/* Use the map from here on, in an RCU reader that has just begun. */
 static __always_inline void unwind_code_enter(struct unwind_code *code)
 {
 	code->map = code->um ? rcu_dereference(code->um->map) : NULL;
@@ -297,7 +297,7 @@ static __always_inline void unwind_code_enter(struct unwind_code *code)
 		code->len = 0;
 }
 
-/* The range with @pc, of those that walks have found: what was added comes before. */
+/* The range with @pc among those that walks have found, which follow the added ones */
 static __always_inline struct unwind_range *
 unwind_code_range(const struct unwind_code *code, unsigned long pc)
 {
@@ -312,7 +312,7 @@ static __always_inline bool unwind_code_has(const struct unwind_code *code, unsi
 	return pc - code->start < code->len;
 }
 
-/* Have the table for the file at hand, if there is one. */
+/* Put the table for the file at hand, if there is one. */
 static __always_inline void
 unwind_code_use_table(struct unwind_code *code, const struct unwind_range *range)
 {
@@ -323,7 +323,7 @@ unwind_code_use_table(struct unwind_code *code, const struct unwind_range *range
 	}
 }
 
-/* Of the code at hand, keep what is around @pc, as far as a call that returns to @special. */
+/* Cut the code at hand, around @pc, at a call that returns to @special. */
 static __always_inline void
 unwind_code_leave_out(struct unwind_code *code, unsigned long pc, unsigned long special)
 {
@@ -340,8 +340,8 @@ unwind_code_leave_out(struct unwind_code *code, unsigned long pc, unsigned long 
 }
 
 /*
- * As unwind_code_find(), but only for what takes a few compares. It calls nothing: a window
- * need not be left, which saves 100 instructions for each file that a walk comes to.
+ * As unwind_code_find(), but only for what takes a few compares. It calls nothing, so a
+ * window goes on: that saves 100 instructions for each file that a walk comes to.
  */
 static __always_inline bool
 unwind_code_find_settled(const struct unwind_user_state *state, struct unwind_code *code,

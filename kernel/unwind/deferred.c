@@ -50,15 +50,15 @@
 
 #include "deferred.h"
 
-/* The task_work is to process requests; set by the first of them. */
+/* The task_work will process requests; set by the first of them. */
 #define UNWIND_PENDING		BIT(0)
-/* The cache holds the complete trace of this context. */
+/* The cache holds the trace of this context. */
 #define UNWIND_USED		BIT(1)
 /* Bits of the registered works follow. */
 #define UNWIND_WORK_SHIFT	2
 #define UNWIND_WORKS		(~(UNWIND_PENDING | UNWIND_USED))
 
-/* Of a cookie: CPU + 1, so that it is never 0. Above is a counter of that CPU. */
+/* Low bits of a cookie: CPU + 1, so that it is never 0. Above is a counter of that CPU. */
 #define UNWIND_COOKIE_CPU	GENMASK_ULL(15, 0)
 
 /* Grace before the static key is turned off: profilers come in bursts. */
@@ -113,8 +113,8 @@ static void unwind_deferred_task_work(struct callback_head *head);
 
 #ifdef CONFIG_DEBUG_ENTRY
 /*
- * See unwind_regs_adopt(). Notes what the trace of the context will have to begin
- * with. Not in the entry code, where only NMIs can ask: the registers may not be
+ * See unwind_regs_adopt(). Notes how the trace of the context will have to begin;
+ * nothing in the entry code, where only NMIs can ask: the registers may not be
  * complete yet.
  */
 void __unwind_regs_adopt(void)
@@ -244,7 +244,7 @@ static bool unwind_executed(const struct unwind_task_info *info, unsigned long m
 
 /*
  * If there was no memory for a trace, the tracers that had asked were given an
- * empty one. That is what the cookie stands for, so no other trace may follow.
+ * empty one. The cookie stands for that one, so no other trace may follow.
  */
 static bool unwind_context_failed(const struct unwind_task_info *info,
 				  unsigned long mask)
@@ -252,7 +252,7 @@ static bool unwind_context_failed(const struct unwind_task_info *info,
 	return (mask & UNWIND_USED) && !info->cache;
 }
 
-/* An interrupt on the way to user space has the thread flags looked at again. */
+/* After an interrupt on the way to user space, the thread flags are read again. */
 static void unwind_kicked(struct irq_work *unused)
 {
 }
@@ -265,7 +265,7 @@ static int unwind_queue(struct unwind_task_info *info, task_work_func_t func)
 
 	/*
 	 * Still queued: a flush answered the requests it was queued for, or it was queued
-	 * for a look. It has yet to run, and will find the new ones. Or else this is an NMI
+	 * for a look. It has yet to run, and will find the new ones. Otherwise this is an NMI
 	 * that has interrupted the code below. Only NMIs of this CPU compete.
 	 *
 	 * A look may be queued after the last read of the thread flags, and then runs in the
@@ -280,7 +280,7 @@ static int unwind_queue(struct unwind_task_info *info, task_work_func_t func)
 	if (in_nmi()) {
 		ret = task_work_add(current, &info->work, TWA_NMI_CURRENT);
 	} else {
-		/* As TWA_RESUME, which would look for a CPU to kick. */
+		/* As TWA_RESUME, which would search for a CPU to kick. */
 		ret = task_work_add(current, &info->work,
 				    TWA_NONE | TWAF_NO_ALLOC);
 		set_thread_flag(TIF_NOTIFY_RESUME);
@@ -294,7 +294,7 @@ static int unwind_queue(struct unwind_task_info *info, task_work_func_t func)
 }
 
 /*
- * Does the mask of the current task tell of its present user context? To be asked
+ * Does the mask of the current task describe its present user context? To be called
  * before the mask is read.
  */
 static bool unwind_accepts_requests(void)
@@ -423,7 +423,7 @@ static void unwind_cache_trace(struct unwind_cache *cache,
 }
 
 /**
- * unwind_deferred_cached - Get the complete trace of the current user context
+ * unwind_deferred_cached - Get the trace of the current user context
  * @trace:	Filled in; points into the cache of the task
  *
  * For use after unwind_deferred_request() returned %UNWIND_ALREADY_EXECUTED. The
@@ -431,7 +431,7 @@ static void unwind_cache_trace(struct unwind_cache *cache,
  * context, until the system call does.
  *
  * Context: Any context, NMI included.
- * Return: 0; -ENOENT if there is no complete trace, -EOPNOTSUPP without
+ * Return: 0; -ENOENT if there is no trace, -EOPNOTSUPP without
  *         CONFIG_UNWIND_USER. @trace is empty after an error.
  */
 int unwind_deferred_cached(struct unwind_stacktrace *trace)
@@ -452,8 +452,8 @@ int unwind_deferred_cached(struct unwind_stacktrace *trace)
 EXPORT_SYMBOL_GPL(unwind_deferred_cached);
 
 /*
- * The cache of the current task, allocated by its first walk, and by the first one after
- * somebody may ask for more entries. NULL if there is no memory, or was none when this
+ * Get the cache of the current task, allocated by its first walk, and again by the first
+ * one after deeper stacks were allowed. NULL if there is no memory, or was none when this
  * context was answered.
  */
 static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
@@ -462,7 +462,7 @@ static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
 	struct unwind_cache *cache, *old = info->cache;
 	gfp_t gfp;
 
-	/* Who is to go does not wait for a grace period. */
+	/* A dying task does not wait for a grace period. */
 	if (likely(old && (!deep || old->room == UNWIND_MAX_ENTRIES || unwind_is_dying())))
 		return old;
 	if (unwind_context_failed(info, atomic_long_read(&info->mask)))
@@ -486,7 +486,7 @@ static struct unwind_cache *unwind_get_cache(struct unwind_task_info *info)
 
 /*
  * Take the trace of the current context into the cache, if there is memory for one.
- * Nobody looks there until UNWIND_USED is set.
+ * Nobody reads it until UNWIND_USED is set.
  */
 static void unwind_walk(struct unwind_task_info *info)
 {
@@ -499,7 +499,7 @@ static void unwind_walk(struct unwind_task_info *info)
 	atomic_long_set(&cache->completed, 0);
 	trace.entries = cache->entries;
 
-	/* What is resident may be the whole stack all the same. */
+	/* The part that is resident may still be the whole stack. */
 	nofault = unwind_is_dying();
 	if (nofault)
 		pagefault_disable();
@@ -581,8 +581,8 @@ static void unwind_answer(struct unwind_task_info *info)
 	/*
 	 * From here on others can have the trace. Without memory there is no place
 	 * to note which works this answers. So refuse all further requests in this
-	 * context, or an event on the way to user mode would make the task unwind
-	 * for ever.
+	 * context: otherwise an event on the way to user mode would make the task
+	 * unwind for ever.
 	 */
 	old = atomic_long_read(&info->mask);
 	do {
@@ -605,7 +605,7 @@ static void unwind_answer(struct unwind_task_info *info)
 		work->func(work, &trace, cookie, timestamp);
 
 		/*
-		 * Only now, or an NMI would be told that the record has been
+		 * Not earlier: an NMI would be told that the record has been
 		 * written.
 		 */
 		if (cache)
@@ -627,7 +627,7 @@ void __unwind_deferred_answer(void)
 	if (!(mask & UNWIND_USED))
 		unwind_walk(info);
 
-	/* Around the look at the mask too, see unwind_deferred_cancel(). */
+	/* Covers the read of the mask too, see unwind_deferred_cancel(). */
 	srcu_idx = srcu_read_lock(&unwind_srcu);
 	unwind_answer(info);
 	srcu_read_unlock(&unwind_srcu, srcu_idx);
@@ -660,13 +660,13 @@ static void unwind_look_task_work(struct callback_head *head)
 
 /**
  * unwind_deferred_look - Have the current task learn about the code on its stack
- * @looks:	How often tasks of this process may do so; NULL if it has no code map, whose
- *		memory may be what is lacking
+ * @looks:	How often tasks of this process may do so; NULL if it has no code map, perhaps
+ *		for lack of memory
  *
- * For walks in place, which found that something is not known. The task does so on its way
- * to user space, without a tracer: once on each way at most, or an event there would ask
- * for one look after the other, and not more often than unwind_bucket_take() allows. A task
- * with a real-time policy has no time for that: its stacks lack rules of SFrame tables.
+ * For walks in place that found something not known. The task does so on its way to user
+ * space, without a tracer, and no more often than unwind_bucket_take() allows. It does so
+ * once on each way at most: otherwise an event there would ask for one look after the other.
+ * A task with a real-time policy has no time for that: its stacks lack rules of SFrame tables.
  *
  * Context: Any context, NMI included. Does not allocate.
  */
@@ -675,8 +675,8 @@ void unwind_deferred_look(u32 *looks)
 	unsigned long flags;
 
 	/*
-	 * Flags that may be changing, as in unwind_deferred_request(). What is
-	 * queued, for whatever, comes before the task runs other code.
+	 * Flags that may be changing, as in unwind_deferred_request(). If work is
+	 * queued already, for any reason, it runs before the task runs other code.
 	 */
 	if (data_race(current->flags & PF_EXITING) || rt_or_dl_task_policy(current) ||
 	    arch_unwind_looked() || READ_ONCE(current->unwind_info.work.func) ||
@@ -770,7 +770,7 @@ int unwind_deferred_init(struct unwind_work *work, unwind_callback_t func)
 }
 EXPORT_SYMBOL_GPL(unwind_deferred_init);
 
-/* Forget everything that tasks have noted of a work. */
+/* Clear all that tasks have noted of a work. */
 static void unwind_forget_bit(unsigned long bit)
 {
 	struct task_struct *g, *t;
@@ -944,7 +944,7 @@ EXPORT_SYMBOL_GPL(unwind_deferred_arm);
  */
 void unwind_deferred_disarm(void)
 {
-	/* No workqueues yet: an option of ftrace at boot. It stays on then. */
+	/* Without workqueues yet, for an option of ftrace at boot, the key stays on. */
 	if (atomic_dec_and_test(&unwind_armed) && system_wq)
 		mod_delayed_work(system_wq, &unwind_disarm_work,
 				 UNWIND_DISARM_DELAY);

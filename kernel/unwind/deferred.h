@@ -9,12 +9,12 @@
 
 #include <asm/unwind_user.h>
 
-/* A bucket has so many tokens, gets one back each so many jiffies, and can owe a second's */
+/* Tokens of a bucket; jiffies until it gets one back; the most jiffies until it is full */
 #define UNWIND_BUCKET		16U
 #define UNWIND_BUCKET_FILL	((u32)HZ / 10)
 #define UNWIND_BUCKET_OWES	(UNWIND_BUCKET * UNWIND_BUCKET_FILL + HZ)
 
-/* In how many jiffies is a bucket full? More than it can be means that it has long been. */
+/* Jiffies until a bucket is full. More than it can lack means that it has long been full. */
 static inline u32 unwind_bucket_lacks(const u32 *bucket)
 {
 	u32 lacks = READ_ONCE(*bucket) - (u32)jiffies;
@@ -28,8 +28,8 @@ static inline bool unwind_bucket_is_empty(const u32 *bucket)
 }
 
 /*
- * May this be done once more now? Sixteen times in a row, then ten times a second. Nothing
- * is locked: of two that take a token at the same time, both may get the same one.
+ * Take a token, if there is one: sixteen in a row, then ten a second. Nothing is locked, so
+ * two that do this at the same time may take the same token.
  */
 static inline bool unwind_bucket_take(u32 *bucket)
 {
@@ -41,7 +41,7 @@ static inline bool unwind_bucket_take(u32 *bucket)
 	return true;
 }
 
-/* Memory was refused: if that took reclaim, milliseconds perhaps, have none for a second. */
+/* Memory was refused. If that took reclaim, perhaps for milliseconds, try none for a second. */
 static inline void unwind_no_memory(gfp_t gfp)
 {
 	if (gfpflags_allow_blocking(gfp))
@@ -49,7 +49,7 @@ static inline void unwind_no_memory(gfp_t gfp)
 }
 
 /*
- * Is the current task being killed, or does it exit? A walk must then wait neither for pages
+ * Is the current task being killed or exiting? A walk must then wait neither for pages
  * nor for memory: SIGKILL is consumed on the way to do_exit(), and a second one is not
  * accepted. From then on nothing could end a wait, and only the flags show that.
  */
@@ -63,9 +63,9 @@ static inline bool unwind_is_dying(void)
 }
 
 /*
- * How may a walk of the current task allocate memory? By reclaim: a cgroup at its limit that
- * is full of page cache is the normal state of a container. But a trace is not worth killing
- * anybody, nor the last memory, and a task that is to go must not be held up. Nor must one
+ * How a walk of the current task allocates memory. With reclaim, since a cgroup at its
+ * limit that is full of page cache is the normal state of a container. But a trace is not
+ * worth killing anybody, nor the last memory, and must not hold up a dying task, nor one
  * that may come here in each system call: reclaim in vain is not tried again for a second.
  */
 static inline gfp_t unwind_gfp(void)

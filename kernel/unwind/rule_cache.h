@@ -24,8 +24,8 @@
  * Both are written and read one after the other, in any order and without a lock. So
  * a slot, or what a reader gets of it, may be the key of one rule and the word of
  * another, and stay so until it is overwritten. Such a slot matches no place, except by
- * chance: in the key, a word is multiplied by the table's number, so who would choose a word
- * such that it does has to know that number. See rule+slot.litmus.
+ * chance: in the key, a word is multiplied by the table's number, so choosing a word that
+ * matches takes knowing that number. See rule+slot.litmus.
  */
 struct rule_slot {
 	u64	key;
@@ -45,9 +45,9 @@ struct rule_cache {
 extern struct rule_cache unwind_rules;
 
 /*
- * What makes tags of addresses, or of offsets in a file. Neither has the top bit, which
- * tags have: so none matches an empty slot. It is odd, so that no two words have the same
- * product.
+ * The number that makes tags of addresses, or of offsets in a file. Neither has the top bit,
+ * which tags have: so none matches an empty slot. It is odd, so that no two words have the
+ * same product.
  */
 static __always_inline u64 rule_cache_mix(u64 random)
 {
@@ -74,7 +74,7 @@ static __always_inline u64 rule_slot_key(u64 tag, u64 mix, u64 word)
  * rule_slot_get - Is the rule with a tag in a slot?
  * @slot:	rule_cache_slot() of the tag
  * @tag:	rule_cache_tag() of the place
- * @mix:	What the tag was made by
+ * @mix:	The number that the tag was made by
  * @word:	The rule
  *
  * Return: false if not; @word is unchanged then.
@@ -99,13 +99,13 @@ static __always_inline bool rule_cache_get(u64 place, u64 mix, u64 *word)
 }
 
 /**
- * rule_slot_set - Remember a rule, in place of what was in its slot
+ * rule_slot_set - Cache a rule, replacing what was in its slot
  * @slot:	rule_cache_slot() of the tag
  * @tag:	rule_cache_tag() of the place
- * @mix:	What the tag was made by
+ * @mix:	The number that the tag was made by
  * @word:	The rule
  *
- * If another CPU writes to the same slot meanwhile, neither rule may be remembered.
+ * If another CPU writes to the same slot meanwhile, neither rule may be cached.
  */
 static __always_inline void rule_slot_set(struct rule_slot *slot, u64 tag, u64 mix, u64 word)
 {

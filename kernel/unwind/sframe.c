@@ -12,14 +12,12 @@
  * 2^64 of what the table says: nonsense gives a nonsensical address, which does
  * not match. Addresses of the table are checked: against its bounds before
  * something is read there, and these against those of user memory before the
- * table is used. A CPU that speculates past a check of them adds some 32-bit
- * numbers to an address of user memory. That does not make one of the kernel,
- * so there is nothing to mask, but for what becomes a place in the kernel's own
- * memory.
+ * table is used. A CPU that speculates past a check can only add 32-bit numbers
+ * to an address of user memory, which stays below the kernel's. So only indices
+ * into the kernel's own memory are masked.
  *
- * A lookup reads in a single window, in which user access is enabled and no function
- * may be called: so all functions for it are inlined. What was read becomes a rule
- * after that.
+ * A lookup enables user access once, and then no function may be called: so all
+ * functions for it are inlined. What was read becomes a rule after that.
  */
 
 #include <kunit/visibility.h>
@@ -86,7 +84,7 @@
 #define SFRAME_MAX_WORDS	6
 
 /*
- * Page faults of one lookup. It looks at fewer pages: one for each step of the search
+ * Page faults of one lookup. It reads fewer pages: one for each step of the search
  * in the index, a few for the functions before, and those of the rows.
  */
 #define SFRAME_MAX_FAULTS	128
@@ -114,12 +112,12 @@ struct sframe_lookup {
 
 /* A function, as it was read */
 struct sframe_func {
-	u64	entry;		/* where in the index */
+	u64	entry;		/* address in the index */
 	u64	start;
 	u32	size;
 	u32	rows_off;
 	u32	num_rows;
-	u64	from;		/* others count before this */
+	u64	from;		/* other functions count before this */
 	u16	info;		/* the second info byte is the upper one */
 	u8	rep_size;
 };
@@ -169,8 +167,8 @@ sframe_check_header(struct sframe_section *sec, const u8 *header)
 }
 
 /*
- * Whatever comes after the index and the rows does not matter: linkers make the
- * segment larger than the table.
+ * Bytes after the index and the rows do not matter: linkers make the segment larger
+ * than the table.
  */
 static enum sframe_status
 sframe_check_ranges(struct sframe_section *sec, const u8 *header)
@@ -220,13 +218,13 @@ enum sframe_status sframe_open(struct sframe_section *sec)
 	    unwind_user_read(header, sec->start, sizeof(header)))
 		return SFRAME_FAULT;
 
-	/* Whatever a CPU makes of the check: this is an address of user memory. */
+	/* Even if the CPU speculates past the check, this is an address of user memory. */
 	sec->start = (unsigned long)mask_user_address(start);
 	return sframe_check_header(sec, header) ?: sframe_check_ranges(sec, header);
 }
 EXPORT_SYMBOL_IF_KUNIT(sframe_open);
 
-/* In the window: a signed number of @size bytes, which is 1, 2, 4 or 8. */
+/* With user access: read a signed number of @size bytes, which is 1, 2, 4 or 8. */
 static __always_inline bool
 sframe_get(struct sframe_lookup *l, u64 addr, unsigned int size, s64 *val)
 {
@@ -252,7 +250,7 @@ fault:
 	return false;
 }
 
-/* In the window: start of the function whose index entry is at @addr. */
+/* With user access: get the start of the function whose index entry is at @addr. */
 static __always_inline bool
 sframe_get_start(struct sframe_lookup *l, unsigned int version, bool pcrel,
 		 u64 addr, u64 *start)
@@ -265,7 +263,7 @@ sframe_get_start(struct sframe_lookup *l, unsigned int version, bool pcrel,
 	return true;
 }
 
-/* In the window: what the entry at func->entry has in both versions. */
+/* With user access: read what the entry at func->entry has in both versions. */
 static __always_inline bool
 sframe_get_func(struct sframe_lookup *l, struct sframe_func *func)
 {
@@ -282,7 +280,7 @@ sframe_get_func(struct sframe_lookup *l, struct sframe_func *func)
 }
 
 /*
- * In the window: move @entry up by @move if the function there does not start after
+ * With user access: move @entry up by @move if the function there does not start after
  * ip. With @check, it has to be in order with what the search has seen before.
  */
 static __always_inline enum sframe_status
@@ -308,7 +306,7 @@ sframe_move_up(struct sframe_lookup *l, unsigned int version, bool pcrel,
 }
 
 /*
- * In the window: find the last function that does not start after ip, or the first
+ * With user access: find the last function that does not start after ip, or the first
  * of all.
  *
  * Steps are powers of two: the first one splits the index into two such ranges,
@@ -331,14 +329,14 @@ sframe_search(struct sframe_lookup *l, unsigned int version, bool pcrel,
 	status = sframe_move_up(l, version, pcrel, check, rest, entry);
 	for (step /= 2; status == SFRAME_OK && step >= fde_len; step /= 2)
 		status = sframe_move_up(l, version, pcrel, check, step, entry);
-	/* The first of all has not been looked at, if it is that. */
+	/* If the result is the first of all, that has not been read yet. */
 	if (check && status == SFRAME_OK)
 		status = sframe_move_up(l, version, pcrel, check, 0, entry);
 	return status;
 }
 
 /*
- * In the window: find the function that covers ip. It is the last one that does
+ * With user access: find the function that covers ip. It is the last one that does
  * not start after ip, or one before: if that is empty, or if both have the same
  * start.
  */
@@ -389,8 +387,8 @@ sframe_find_func(struct sframe_lookup *l, struct sframe_func *func)
 }
 
 /*
- * In the window: what else there is to know about the function. Its rows are at
- * @rows.
+ * With user access: read what else there is to know about the function. Its rows are
+ * at @rows.
  */
 static __always_inline enum sframe_status
 sframe_get_attr(struct sframe_lookup *l, struct sframe_func *func, u64 *rows)
@@ -439,10 +437,10 @@ sframe_check_func(const struct sframe_section *sec,
 }
 
 /*
- * In the window: the info byte, and the address of the words, of the last of a
+ * With user access: get the info byte, and the address of the words, of the last of a
  * function's rows that does not start after @off. The rows are at @at; the @width of
- * their starts is a constant, which makes the loop shorter. @span, which is that of the
- * function, becomes that of the row.
+ * their starts is a constant, which makes the loop shorter. @span, which is the
+ * function's, becomes the row's.
  */
 static __always_inline enum sframe_status
 sframe_find_row(struct sframe_lookup *l, const unsigned int width, u32 num_rows,
@@ -491,8 +489,8 @@ sframe_find_row(struct sframe_lookup *l, const unsigned int width, u32 num_rows,
 }
 
 /*
- * In the window: the words at @addr of a row. All are extended as offsets are, which
- * are signed. Controls are not, see sframe_flex_loc().
+ * With user access: read the words at @addr of a row. All are extended as offsets are,
+ * which are signed. Controls are not, see sframe_flex_loc().
  */
 static __always_inline enum sframe_status
 sframe_get_words(struct sframe_lookup *l, u64 addr, struct sframe_row *row)
@@ -513,7 +511,7 @@ sframe_get_words(struct sframe_lookup *l, u64 addr, struct sframe_row *row)
 	return SFRAME_OK;
 }
 
-/* In the window: all that the rule is made of, and what it is for. */
+/* With user access: read all that the rule is made of, and what it is for. */
 static __always_inline enum sframe_status
 sframe_read(struct sframe_lookup *l, struct sframe_row *row, struct sframe_span *span)
 {
@@ -535,7 +533,7 @@ sframe_read(struct sframe_lookup *l, struct sframe_row *row, struct sframe_span 
 	row->func_info = func.info;
 	span->num_rows = func.num_rows;
 	span->func_start = func.start;
-	/* As far as no other one has started */
+	/* Up to the start of the next one */
 	span->func_end = min3(func.start + func.size, l->high, l->sec->text_end);
 	span->start = max(func.start, func.from);
 	span->end = span->func_end;
@@ -588,7 +586,7 @@ sframe_default_row(const struct sframe_section *sec, bool signal,
 		fp = row->words[1];
 	}
 
-	/* Nearly all come to a word, in which 0 would stand for "in its register". */
+	/* Nearly all fit into a word, in which 0 would stand for "in its register". */
 	if (sec->ra_off == -8 && saved == !!fp && !signal) {
 		rule->word = unwind_word_make(use_fp, cfa, fp);
 		if (likely(rule->word))
@@ -605,8 +603,8 @@ sframe_default_row(const struct sframe_section *sec, bool signal,
 }
 
 /*
- * A control word, of those from @nr on, and an offset; they may say that @loc stays
- * as it is.
+ * Decode the control word at @nr and its offset; they may say that @loc stays as it
+ * is.
  */
 static enum sframe_status
 sframe_flex_loc(const struct sframe_row *row, unsigned int *nr,
@@ -631,7 +629,7 @@ sframe_flex_loc(const struct sframe_row *row, unsigned int *nr,
 		return SFRAME_OK;
 	}
 
-	/* With a sign in it where the top bit was set, this is too much as well. */
+	/* If the top bit was set, the extension makes this too large, too. */
 	reg = ctl >> SFRAME_CTL_REG_SHIFT;
 	if (reg >= UNWIND_NR_REGS)
 		return SFRAME_UNSUPPORTED;
@@ -726,7 +724,7 @@ enum sframe_status sframe_find(const struct sframe_section *sec, u64 ip,
 
 	for (faults = 0;; faults++) {
 		pagefault_disable();
-		/* Only opens the window: addresses are the table's, see above. */
+		/* Only enables user access: addresses are the table's, see above. */
 		(void)masked_user_access_begin((void __user *)NULL);
 		status = sframe_read(&l, &row, span);
 		user_access_end();

@@ -17,7 +17,7 @@
 /* Bytes of the header of a table */
 #define SFRAME_HEADER_LEN	28
 
-/* Rows that one lookup looks at. Functions as compilers make them have some dozens. */
+/* Rows that one lookup reads. Functions as compilers make them have some dozens. */
 #define SFRAME_MAX_ROWS		2048
 
 /* Functions that one lookup steps back over: empty, or with the same start. */
@@ -79,7 +79,7 @@ struct sframe_span {
 /* Results of reading a table; sframe_status_text[] has them in words. */
 enum sframe_status {
 	SFRAME_OK,
-	/* It is no code of the table's, or has no row. */
+	/* The address is no code of the table's, or has no row. */
 	SFRAME_NO_ROW,
 	/* The function has a property, or its rule a register, that the decoder does not know. */
 	SFRAME_UNSUPPORTED,
@@ -87,7 +87,7 @@ enum sframe_status {
 	SFRAME_FAULT,
 	/* More than SFRAME_MAX_ROWS rows, or SFRAME_MAX_BACK functions to step back over */
 	SFRAME_TOO_LONG,
-	/* This says nothing about other functions; what follows is about all. */
+	/* This says nothing about other functions; those below are about the whole table. */
 	SFRAME_BAD_FUNC,
 	SFRAME_BAD_BOUNDS,
 	SFRAME_BAD_MAGIC,

@@ -31,13 +31,13 @@
 
 /* Bytes that a table may have; offsets in it are of 32 bits. */
 #define SFRAME_MAX_LEN		BIT(32)
-/* Mappings that a table may be in: all are looked at again when one changes. */
+/* Mappings that a table may be in: all are checked again when one changes. */
 #define SFRAME_MAX_VMAS		16
 
 /*
- * Is it memory in which a table lies? A device can be mapped there at any time, and each
- * word that is read from one can take as long as a thousand instructions. What is mapped
- * after the look makes the task wait for its own device, for one rule.
+ * Is a table in memory, not on a device? One can be mapped there at any time, and each word
+ * that is read from it can take as long as a thousand instructions. One that is mapped after
+ * this makes the task wait for its own device, for one rule.
  */
 static bool unwind_sframe_is_memory(const struct sframe_section *sec, unsigned int *seen)
 {
@@ -53,7 +53,7 @@ static bool unwind_sframe_is_memory(const struct sframe_section *sec, unsigned i
 		if (READ_ONCE(vma->vm_flags) & (VM_IO | VM_PFNMAP) || ++nr > SFRAME_MAX_VMAS)
 			return false;
 	}
-	/* The flags are read before the sequence is again, see seq+lookup.litmus. */
+	/* The flags are read before the sequence is read again, see seq+lookup.litmus. */
 	smp_rmb();
 	if (!(seq & 1) && unwind_mmap_seq(mm) == seq)
 		WRITE_ONCE(*seen, seq);
@@ -65,7 +65,7 @@ static bool unwind_sframe_is_memory(const struct sframe_section *sec, unsigned i
  * @sec:	The table
  * @gfp:	How to get the memory
  *
- * Return: That, with a reference; NULL if there is no memory.
+ * Return: It, with a reference; NULL if there is no memory.
  */
 struct unwind_sframe *unwind_sframe_alloc(const struct sframe_section *sec, gfp_t gfp)
 {
@@ -88,7 +88,7 @@ struct unwind_kept_rule {
 	struct rcu_head		rcu;
 };
 
-/* Walks at the event may be looking at the rules. */
+/* Forget the rules of a table. Walks at the event may be reading them. */
 static void unwind_sframe_forget_rules(struct unwind_sframe *sframe)
 {
 	MA_STATE(mas, &sframe->rules, 0, 0);
@@ -110,7 +110,7 @@ static void unwind_sframe_forget_rules(struct unwind_sframe *sframe)
 	__mt_destroy(&sframe->rules);
 	mas_unlock(&mas);
 	atomic_sub(nr, &um->nr_rules);
-	/* Only now does nobody find them any more. */
+	/* From here on nobody finds them any more. */
 	while (gone) {
 		kept = container_of(gone, struct unwind_kept_rule, rcu);
 		gone = gone->next;
@@ -118,7 +118,7 @@ static void unwind_sframe_forget_rules(struct unwind_sframe *sframe)
 	}
 }
 
-/* Of all tables: those of others may have taken all the room. */
+/* Forget the rules of all tables: others may have taken all the room. */
 static void unwind_mm_forget_rules(struct unwind_mm *um)
 {
 	const struct unwind_map *map;
@@ -138,7 +138,7 @@ static bool unwind_sframe_keep_rule(struct unwind_sframe *sframe, const struct u
 {
 	MA_STATE(mas, &sframe->rules, span->start, span->end - 1);
 	const gfp_t gfp = GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN;
-	/* The top bit is that of an offset which is more than 0. */
+	/* The top bit is the sign of an offset, which is more than 0. */
 	void *entry = xa_mk_value(rule->word);
 	struct unwind_kept_rule *kept = NULL;
 	bool known, done = false;
@@ -241,7 +241,7 @@ static bool unwind_sframe_check_ehdr(const struct elf64_hdr *ehdr)
 	       ehdr->e_phnum <= (PAGE_SIZE - ehdr->e_phoff) / sizeof(struct elf64_phdr);
 }
 
-/* Does the segment explain that this page of the file is mapped as code? */
+/* Does the segment cover this page of the file, as code? */
 static bool unwind_sframe_is_text(const struct elf64_phdr *phdr, u64 offset)
 {
 	u64 first = phdr->p_offset & PAGE_MASK;
@@ -252,7 +252,7 @@ static bool unwind_sframe_is_text(const struct elf64_phdr *phdr, u64 offset)
 }
 
 /*
- * Find the table for the code at @pc by the first page of its file, @head. It may be
+ * Find the table for the code at @pc by the first page of its file, @head, which may hold
  * anything, and may be written to meanwhile. Returns why there is none, or NULL.
  */
 static const char *unwind_sframe_locate(const void *head, const struct unwind_range *range,
@@ -288,7 +288,7 @@ static const char *unwind_sframe_locate(const void *head, const struct unwind_ra
 			is_loaded = true;
 		if (!has_text && unwind_sframe_is_text(&phdr, pc + range->delta)) {
 			has_text = true;
-			/* Addresses are so far above those of the headers. */
+			/* How far addresses are above those of the headers */
 			bias = phdr.p_offset - range->delta - phdr.p_vaddr;
 		}
 	}
@@ -388,7 +388,7 @@ struct unwind_sframe *unwind_sframe_find(const struct unwind_range *range,
  * unwind_sframe_rule - Find the rule for an address in an SFrame table
  * @sframe:	The table
  * @pc:		Address
- * @rule:	The rule; it can be that of a frame pointer, if the table does not cover the
+ * @rule:	The rule; it can be the frame pointer's, if the table does not cover the
  *		address, or one that ends the walk
  *
  * Context: Process context, may sleep and take page faults.

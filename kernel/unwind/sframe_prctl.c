@@ -118,7 +118,7 @@ int sframe_prctl_add(unsigned long sframe_start, unsigned long sframe_end,
 	if (sframe_end - sframe_start > BIT(32))
 		return -EFBIG;
 
-	/* Unlike a walk, the program can wait for whoever supplies its memory. */
+	/* Unlike a walk, the program can wait for a process that supplies its memory. */
 	fault_in_readable((const char __user *)sframe_start, SFRAME_HEADER_LEN);
 	ret = sframe_prctl_error(sframe_open(&sec)) ?: sframe_prctl_check_memory(&range, &sec);
 	if (ret)

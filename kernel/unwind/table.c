@@ -79,7 +79,7 @@ static const char *unwind_table_check_runs(const struct unwind_table_header *hea
 	return nr_blocks == unwind_table_nr_blocks(header) ? NULL : "number of pages of the runs";
 }
 
-/* Searches rely on it that each row is in the block that its offset says, and in order. */
+/* Searches rely on the order of the rows, and on each being in the block of its offset. */
 static const char *unwind_table_check_rows(const struct unwind_table_header *header,
 					   const u32 *blocks,
 					   const struct unwind_table_row *rows)
@@ -123,7 +123,7 @@ static const char *unwind_table_check_rows(const struct unwind_table_header *hea
 static_assert((int)UNWIND_TABLE_NONE == UNWIND_UNDEFINED);
 static_assert((int)UNWIND_TABLE_CFA_DEREF == UNWIND_CFA_DEREF);
 
-/* Take over one place of a rule; @allowed is a mask of enum unwind_table_where. */
+/* Convert one place of a rule; @allowed is a mask of enum unwind_table_where. */
 static bool unwind_table_parse_loc(const struct unwind_table_loc *from, unsigned int allowed,
 				   struct unwind_loc *loc)
 {
@@ -165,7 +165,7 @@ static const char *unwind_table_parse_caller(const struct unwind_table_rule *fro
 }
 
 /*
- * Take over a rule. The word of @rule is 0 if only the long form can be used, or if the
+ * Convert a rule. The word of @rule is 0 if only the long form can be used, or if the
  * rule does not cover its code.
  */
 static const char *unwind_table_parse_rule(const struct unwind_table_rule *from,
@@ -195,7 +195,7 @@ static const char *unwind_table_parse_rule(const struct unwind_table_rule *from,
 	}
 }
 
-/* Take over the rules, or only count the long ones if @words is NULL. */
+/* Convert the rules; if @words is NULL, only count the long ones. */
 static const char *unwind_table_parse_rules(const struct unwind_table_rule *rules, unsigned int nr,
 					    u64 *words, struct unwind_rule *longs,
 					    unsigned int *nr_longs)

@@ -24,12 +24,12 @@
  * @nr_rows:	Number of rows
  * @block_shift: A block is so many bytes, as a power of two, at most a page
  * @serial:	Names it in the trace
- * @random:	Of its rules in the cache, see rule_cache.h
+ * @random:	Number of its rules in the cache, see rule_cache.h
  * @size:	Bytes of memory that all this takes
- * @runs:	As it was handed in
- * @blocks:	As above
- * @rows:	As above
- * @words:	By rule, what is to be done, see unwind_table_find()
+ * @runs:	As handed in
+ * @blocks:	As handed in
+ * @rows:	As handed in
+ * @words:	By rule, its word or one of the two values below
  * @longs:	Rules in their long form
  * @owner:	Names the descriptor that it came through, and counts its attachments
  * @attached:	Where it is attached; protected by the lock of table_file.c
@@ -55,9 +55,9 @@ struct unwind_table {
 struct unwind_table *unwind_table_make(const void *data, size_t len, const char **why);
 
 /*
- * What is to be done is a word, as for any other provider, with two values that
- * no word has: nothing, as for a rule that does not cover its code; or the index
- * of a long rule, shifted up and with the lowest bit clear.
+ * A rule is a word, as with any other provider, or has a value that no word has:
+ * 0 if it does not cover its code; or the index of a long rule, shifted up and
+ * with the lowest bit clear.
  */
 #define UNWIND_TABLE_WORD_NOT_COVERED	0ULL
 #define UNWIND_TABLE_WORD_LONG(index)	(((u64)(index) << 1 | 1) << 1)
@@ -65,9 +65,9 @@ struct unwind_table *unwind_table_make(const void *data, size_t len, const char 
 #define UNWIND_TABLE_WORD_LONG_INDEX(word)	((word) >> 2)
 
 /*
- * Of @nr rows the last one that is not after a place in their page. The first is,
- * whatever its offset says. Of the first and the last rows, as many as a power of two
- * each, one has it. Wherever a CPU that runs ahead gets to, it is one of these rows.
+ * Find the last of @nr rows that is not after a place in their page; the first one counts
+ * as such, whatever its offset says. The search is in the first or the last 2^n rows, which
+ * overlap. Wherever a speculating CPU gets to, it is one of these rows.
  */
 static __always_inline const struct unwind_table_row *
 unwind_table_row(const struct unwind_table_row *row, unsigned long nr, u16 offset)
@@ -91,7 +91,7 @@ static __always_inline u64 unwind_table_word(const struct unwind_table *table, u
 	unsigned int i;
 	u64 at, len;
 
-	/* Files have one run, but for a few. */
+	/* Nearly all files have one run. */
 	for (i = 0;; run = &table->runs[array_index_nospec(i, table->nr_runs)]) {
 		at = offset - (run->page << UNWIND_TABLE_PAGE_SHIFT);
 		len = (u64)run->nr_pages << UNWIND_TABLE_PAGE_SHIFT;
@@ -100,7 +100,7 @@ static __always_inline u64 unwind_table_word(const struct unwind_table *table, u
 		if (++i == table->nr_runs)
 			return UNWIND_TABLE_WORD_NOT_COVERED;
 	}
-	/* The CPU may be ahead of the compare. */
+	/* The CPU may speculate past the compare. */
 	at = array_index_nospec(at, len);
 	first = &table->blocks[run->first_block + (at >> table->block_shift)];
 	/*

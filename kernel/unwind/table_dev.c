@@ -51,10 +51,10 @@
  */
 #define TABLE_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
-/* Somebody else may run after this much of a table was copied in. */
+/* Others may run after this much of a table was copied in. */
 #define TABLE_COPY		SZ_1M
 
-/* Of all tables together; kernel.unwind_table_max_kb */
+/* Limit of all tables together; kernel.unwind_table_max_kb */
 static unsigned int unwind_dev_max_kb = 256 * 1024;
 static atomic64_t unwind_dev_bytes;
 static atomic_t unwind_dev_nr_tables;
@@ -65,7 +65,7 @@ static atomic64_t unwind_dev_serial;
 /**
  * struct unwind_dev_file - What came through one descriptor
  * @attached:	How many attachments its tables have
- * @lock:	Held where a table is taken out, and while one must stay
+ * @lock:	Held while a table is removed, and while one must stay
  * @tables:	Tables by number
  * @next:	Where the search for a free number begins
  */
@@ -134,8 +134,8 @@ static void *unwind_dev_copy(u64 addr, size_t len)
 }
 
 /*
- * Check what was handed in. Its memory is accounted for, or it is refused: that of the
- * copy, of which every thread may have one, and of what is kept.
+ * Check what was handed in. It is refused unless its memory can be charged: the copy's, of
+ * which every thread may have one, and the table's.
  */
 static struct unwind_table *unwind_dev_load_table(const struct unwind_table_make *arg)
 {
@@ -201,8 +201,8 @@ static long unwind_dev_make(struct unwind_dev_file *df, const void __user *argp,
 	trace_unwind_table(table->serial, table->nr_rows, table->size, "made");
 
 	/*
-	 * A number that was dropped is used again as late as possible: what somebody else
-	 * still has of it does not mean the next table.
+	 * A number that was dropped is used again as late as possible: where it is still
+	 * known, it does not name the next table.
 	 */
 	ret = xa_alloc_cyclic(&df->tables, &nr, table, XA_LIMIT(1, TABLE_MAX_TABLES),
 			      &df->next, TABLE_GFP);
@@ -226,7 +226,7 @@ static bool unwind_dev_is_unsealed(struct file *file)
 	return seals < 0 || !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE));
 }
 
-/* Would a change leave the time of modification as it is, since that is now? */
+/* Is the time of modification now, so that a change would not show in it? */
 static bool unwind_dev_is_recent(struct inode *inode)
 {
 	struct timespec64 mtime = inode_get_mtime(inode), now = current_time(inode);
@@ -239,9 +239,9 @@ static bool unwind_dev_is_recent(struct inode *inode)
 }
 
 /*
- * Is what is mapped the file that was read, and as it was then? Whoever reads a file
- * of an overlay sees an inode of that, with size and time of the layer that has
- * these, while the code is in another one.
+ * Is the mapped file still the one that was read? Readers of a file of an overlay see an
+ * inode of the overlay, with size and time of the layer that has these, while the code is
+ * in another one.
  */
 static int unwind_dev_check_file(struct file *mapped, const struct unwind_table_attach *arg)
 {
@@ -261,7 +261,7 @@ static int unwind_dev_check_file(struct file *mapped, const struct unwind_table_
 
 	if (unwind_dev_is_unsealed(mapped))
 		return -ENOEXEC;
-	/* Those who write to a memfd may only have it mapped. */
+	/* Writers of a memfd may only have it mapped. */
 	if (inode_is_open_for_write(inode) ||
 	    mapping_writably_mapped(inode->i_mapping) || unwind_dev_is_recent(inode))
 		return -ETXTBSY;
@@ -274,10 +274,10 @@ static int unwind_dev_check_file(struct file *mapped, const struct unwind_table_
 }
 
 /*
- * All tracers believe what is attached. So it takes rights over the whole system of who
- * opened the device, or the file has to be the caller's: its owner decides what its code
- * does, even where the file itself can no longer be changed (fs-verity, read-only mounts).
- * Many containers share the inode below an overlay, and all processes the vDSO.
+ * All tracers believe what is attached. So the opener of the device needs rights over the
+ * whole system, or the file has to be the caller's: its owner decides what its code does,
+ * even where the file itself can no longer be changed (fs-verity, read-only mounts). The
+ * inode below an overlay is in many containers, and the vDSO in all processes.
  */
 static bool unwind_dev_may_attach(struct file *device, struct file *mapped)
 {
@@ -288,8 +288,8 @@ static bool unwind_dev_may_attach(struct file *device, struct file *mapped)
 }
 
 /*
- * Which code is mapped by a VMA? Returns what it is known by: the image of a vDSO, or
- * the inode of @file, which gets a reference that keeps it.
+ * Get the key of the code that a VMA maps: the image of a vDSO, or the inode of @file, which
+ * gets a reference that keeps it.
  */
 static const void *unwind_dev_vma_key(struct vm_area_struct *vma, struct file **file)
 {
@@ -302,7 +302,7 @@ static const void *unwind_dev_vma_key(struct vm_area_struct *vma, struct file **
 		return key;
 	if (!vma->vm_file || !S_ISREG(file_inode(vma->vm_file)->i_mode))
 		return ERR_PTR(-ENOEXEC);
-	/* It need not be what the file has. */
+	/* The code may differ from the file's. */
 	if (unwind_vma_may_differ(vma))
 		return ERR_PTR(-ETXTBSY);
 	*file = get_file(vma->vm_file);
@@ -327,7 +327,7 @@ static struct mm_struct *unwind_dev_try_mm(struct task_struct *task)
 	return mm;
 }
 
-/* The memory of a process that the caller may look into */
+/* Get the mm of a process that the caller may inspect. */
 static struct mm_struct *unwind_dev_get_mm(int pidfd)
 {
 	struct task_struct *task;
@@ -387,7 +387,7 @@ static int unwind_dev_attach_table(struct unwind_dev_file *df, const void *key, 
 }
 
 /*
- * The code that is mapped at an address of a process, as above. Nobody waits for that
+ * Get the key of the code at an address of a process, as above. This does not wait for that
  * process: it may hold its locks for as long as it likes, and leave the last reference to
  * its memory here.
  */
@@ -397,7 +397,7 @@ static const void *unwind_dev_find_key(int pidfd, u64 address, struct file **fil
 	struct vm_area_struct *vma;
 	struct mm_struct *mm;
 
-	/* Who opened the descriptor may not have meant to pass it on. */
+	/* The opener of the descriptor may not have meant to pass it on. */
 	if (!perfmon_capable())
 		return ERR_PTR(-EPERM);
 	mm = unwind_dev_get_mm(pidfd);
@@ -414,7 +414,7 @@ static const void *unwind_dev_find_key(int pidfd, u64 address, struct file **fil
 	return key;
 }
 
-/* The file that was read is named, or nothing is: for the vDSO. */
+/* Either the file that was read is named, or nothing, for the vDSO. */
 static bool unwind_dev_check_attach(const struct unwind_table_attach *arg)
 {
 	if (arg->flags == UNWIND_TABLE_ATTACH_FD)
@@ -563,7 +563,7 @@ static int unwind_dev_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
-/* What walks did while the device was open, since the kernel was booted */
+/* Counts of walks while the device was open, since the kernel was booted */
 struct unwind_dev_counts {
 	u64	walks;
 	u64	outermost;
@@ -577,7 +577,7 @@ static DEFINE_PER_CPU(struct unwind_dev_counts, unwind_dev_counts);
  * unwind_files_count_walk - Count a walk of 64-bit code
  * @end:	Why it ended
  * @frames:	Callers that were found by tables for files
- * @fp_frames:	Those that were found by frame pointers
+ * @fp_frames:	Callers that were found by frame pointers
  */
 void unwind_files_count_walk(enum unwind_user_status end, unsigned int frames,
 			     unsigned int fp_frames)

@@ -2,10 +2,10 @@
 /*
  * Which table applies to a file.
  *
- * A file is identified by its inode. Nothing here holds a reference to the inode, or
- * a file system could not be unmounted. Instead, a hook where inodes are destroyed
- * removes what was kept for it. While some code is mapped from a file, its inode
- * stays.
+ * A file is identified by its inode. Nothing here holds a reference to the inode:
+ * otherwise a file system could not be unmounted. Instead, a hook where inodes are
+ * destroyed removes what was kept for it. While some code is mapped from a file, its
+ * inode stays.
  */
 
 #include <linux/fs.h>
@@ -37,7 +37,7 @@ static unsigned int unwind_files_nr;
 /* Protects the two above, the fields that struct unwind_file names, and all attachments */
 static DEFINE_SPINLOCK(unwind_files_lock);
 
-/* How often the device is open; and are there tables, of which walks in place make use? */
+/* How often the device is open; and whether there are tables for walks in place */
 static unsigned int unwind_files_nr_open;
 DEFINE_STATIC_KEY_FALSE(unwind_in_place_key);
 /* Protects @unwind_files_nr_open and the keys */
@@ -57,8 +57,8 @@ static void unwind_file_use_first(struct unwind_file *file)
 	rcu_assign_pointer(file->first, first);
 	if (!old) {
 		/*
-		 * Pairs with unwind_files_added(): whoever sees this sees the table, see
-		 * table+range.litmus.
+		 * Pairs with unwind_files_added(): a walk that sees this sees the table,
+		 * see table+range.litmus.
 		 */
 		smp_store_release(&unwind_files_nr_added, unwind_files_nr_added + 1);
 	}
@@ -123,7 +123,7 @@ static struct unwind_file *unwind_file_find(const void *key)
 	return NULL;
 }
 
-/* The inode is gone: so are its tables, and another one can be at its place. */
+/* The inode is gone: so are its tables, and another one can be at its address. */
 static void unwind_file_remove(struct unwind_file *file)
 {
 	struct unwind_attach *attach, *next;
@@ -132,7 +132,7 @@ static void unwind_file_remove(struct unwind_file *file)
 
 	refcount_inc(&file->ref);
 	unwind_file_unhash(file);
-	/* The one that applies goes last, so that no other takes its place. */
+	/* The one that applies is detached last, so that no other takes its place. */
 	list_for_each_entry_safe_reverse(attach, next, &file->attached, of_file)
 		unwind_file_detach(attach);
 	unwind_file_put_locked(file);
@@ -155,8 +155,8 @@ void __unwind_file_forget(const struct inode *inode)
 }
 
 /*
- * Tables that were made before the file was changed are of no use. Not the change of
- * the inode counts, which a new name or mode is, too.
+ * Detach tables that were made before the file was changed. The time of change of the
+ * inode does not count, since a new name or mode sets it, too.
  */
 static void unwind_file_drop_stale(struct unwind_file *file, const struct inode *inode)
 {
@@ -175,7 +175,7 @@ static void unwind_file_drop_stale(struct unwind_file *file, const struct inode 
 /**
  * unwind_file_find_table - Find the table for a file as it is now
  * @key:	What the file is known by
- * @identity:	Of its contents; NULL if any will do
+ * @identity:	Identity of its contents; NULL if any will do
  *
  * Context: Any, in an RCU reader, until the end of which the table is valid
  * Return: The table, or NULL.
@@ -293,7 +293,7 @@ static bool unwind_table_detach_one(struct unwind_table *table)
 }
 
 /**
- * unwind_table_detach - Take back what a table was attached to
+ * unwind_table_detach - Detach a table from all files
  * @table:	Table. Afterwards no new lookup finds it, and it can be freed after a
  *		grace period, see table+walk.litmus
  *
@@ -306,7 +306,7 @@ void unwind_table_detach(struct unwind_table *table)
 }
 
 /**
- * unwind_files_open - Somebody is going to hand in tables
+ * unwind_files_open - The device was opened: tables may be handed in
  *
  * Context: May sleep.
  */
@@ -314,7 +314,7 @@ void unwind_files_open(void)
 {
 	guard(mutex)(&unwind_files_open_lock);
 
-	/* No file is made before inodes that go are noticed. */
+	/* Destroyed inodes are noticed before any file is made. */
 	if (!unwind_files_nr_open++) {
 		static_branch_enable(&unwind_files_key);
 		static_branch_enable(&unwind_in_place_key);
@@ -322,10 +322,10 @@ void unwind_files_open(void)
 }
 
 /**
- * unwind_files_close - Somebody has taken back all tables
+ * unwind_files_close - The device was closed, and its tables are gone
  *
- * When the last user is gone, nobody notices inodes that go: the files that code maps
- * still have, without a table, are known by them no longer.
+ * After the last user, nobody notices destroyed inodes: files that code maps still have,
+ * without a table, are no longer known by their inodes.
  *
  * Context: May sleep.
  */

@@ -30,9 +30,9 @@ struct unwind_identity;
 
 /**
  * struct unwind_file - Something that tables can be attached to
- * @first:	What applies, or NULL. Read under RCU
- * @key:	What it is found by: an inode, or the image of a vDSO. NULL after the inode
- *		has gone
+ * @first:	The attachment that applies, or NULL. Read under RCU
+ * @key:	What it is found by: an inode, or the image of a vDSO. NULL once the inode
+ *		is gone
  * @dev:	Device of the inode, for the trace
  * @ino:	Number of the inode; 0 if there is none
  * @hash:	In the hash table of files, as long as @key is not NULL
@@ -56,7 +56,7 @@ struct unwind_file {
 /**
  * struct unwind_attach - A table and a file that it is for
  * @table:	The table
- * @file:	The file, which knows its attachments when it goes
+ * @file:	The file, which detaches its attachments when it is removed
  * @of_file:	In unwind_file::attached
  * @of_table:	In unwind_table::attached
  * @size:	Of the inode, when the table was attached
@@ -74,9 +74,9 @@ struct unwind_attach {
 };
 
 /*
- * May this mapping have other code than its file? After it was written to, as long as
- * it can be. Pages that were copied for breakpoints do not count: the code around these
- * is the same.
+ * May this mapping have other code than its file? Only if it is private, as long as it can
+ * be written. Pages that were copied for breakpoints do not count: the code around these is
+ * the same.
  */
 static inline bool unwind_vma_may_differ(const struct vm_area_struct *vma)
 {
@@ -85,7 +85,7 @@ static inline bool unwind_vma_may_differ(const struct vm_area_struct *vma)
 
 DECLARE_STATIC_KEY_FALSE(unwind_files_key);
 
-/* Does anybody have the device open? What is behind this needs no stubs. */
+/* Is the device open? Code that depends on this needs no stubs. */
 static inline bool unwind_files_used(void)
 {
 	return IS_ENABLED(CONFIG_UNWIND_USER_TABLE) &&
@@ -99,11 +99,11 @@ static inline unsigned int unwind_files_added(void)
 {
 	if (!IS_ENABLED(CONFIG_UNWIND_USER_TABLE))
 		return 0;
-	/* Pairs with unwind_file_attach(): read before the file is looked for. */
+	/* Pairs with unwind_file_attach(): read before the search for the file. */
 	return smp_load_acquire(&unwind_files_nr_added);
 }
 
-/* Has the inode gone? Another one may have its place, and tables. */
+/* Is the inode gone? Another one may have its address, and tables. */
 static inline bool unwind_file_is_dead(const struct unwind_file *file)
 {
 	return !READ_ONCE(file->key);
@@ -124,7 +124,7 @@ void unwind_files_count_walk(enum unwind_user_status end, unsigned int frames,
 
 /*
  * The table that applies, in an RCU reader, which keeps it. User access may be enabled: no
- * rcu_dereference() here, whose checks may schedule. The task comes back without that access.
+ * rcu_dereference() here, whose checks may schedule, and the task would lose that access.
  */
 static inline struct unwind_table *unwind_file_table(const struct unwind_file *file)
 {

@@ -12,7 +12,7 @@
  *  1. the table for the code, see code.c. If a table should have the rule and does not
  *     give it, the walk ends: code with a table seldom keeps a frame pointer, so
  *     following the register would lead anywhere;
- *  2. the code itself. For an exact IP (where the task left user space or took a signal,
+ *  2. the code itself. For a topmost IP (where the task left user space or took a signal,
  *     as opposed to a return address), a function that has no frame yet, or no longer, has
  *     its return address at a known place on the stack. In anonymous memory without a
  *     table, an epilogue that follows a call tells the same;
@@ -27,8 +27,8 @@
  * need no rule: if the IP is that of a signal return trampoline, the walk goes on with the
  * registers that the kernel saved.
  *
- * A walk is complete where a table says that the frame is outermost, or where the
- * program begins. If it has followed a frame pointer from code that has no table, and whose
+ * A walk is at the outermost frame where a table says so, or where the program
+ * begins. If it has followed a frame pointer from code that has no table, and whose
  * bytes do not tell either, callers may be missing, and it says so at its end. It waits only
  * for the kernel, see unwind_user_fault_in().
  */
@@ -71,7 +71,7 @@
 /* Frames of a round of unwind_user_look() */
 #define UNWIND_USER_LOOK	32
 
-/* The FP of a frame in which it is not known. No address, nor a multiple of anything */
+/* Marks an unknown FP. Never a valid or aligned address */
 #define UNWIND_USER_FP_UNKNOWN	(BIT(63) | 1)
 
 /* An address that user space can execute, as opposed to one it can make up. */
@@ -85,7 +85,7 @@ unwind_user_ip_valid(const struct unwind_user_state *state, unsigned long ip)
 static __always_inline bool
 unwind_user_is_special(const struct unwind_user_state *state, unsigned long ip)
 {
-	/* No loop: a function call must not come of it. */
+	/* No loop, which could become a function call */
 	BUILD_BUG_ON(UNWIND_USER_SIGRETURNS != 4);
 
 	return ip == state->uretprobe || ip == state->sigreturn[0] ||
@@ -103,7 +103,7 @@ unwind_user_linear(unsigned long base, unsigned long offset,
 	return offset;
 }
 
-/* Is a return address not in the code at hand? What is in there is a place in the program. */
+/* Is a return address outside the code at hand? Inside, it is a place in the program. */
 static __always_inline bool
 unwind_user_is_away(const struct unwind_code *code, unsigned long ip,
 		    const unsigned int word_size)
@@ -112,7 +112,7 @@ unwind_user_is_away(const struct unwind_code *code, unsigned long ip,
 	       !unwind_code_has(code, ip - 1);
 }
 
-/* The frame that a window is at: what it keeps in registers. */
+/* The frame that a window is at, which it keeps in registers */
 struct unwind_user_frame {
 	unsigned long	ip;
 	unsigned long	sp;
@@ -148,13 +148,13 @@ bool unwind_user_is_mapped(struct mm_struct *mm, unsigned long addr)
 }
 
 /*
- * Have the page at @addr read or made, if nobody but the kernel supplies it. With
- * userfaultfd and with FUSE a process does, and may take for ever. A task that serves such
- * a page, or a file system, might wait for itself.
+ * Fault in the page at @addr, if only the kernel supplies it. With userfaultfd and with
+ * FUSE a process does, and may take for ever. A task that serves such a page, or a file
+ * system, might wait for itself.
  *
- * The lock of the mapping is all that is taken. Others can hold the mmap lock until a
- * process answers, which may be this one; and while the mapping is locked, nobody can
- * put another one in its place, or register it with userfaultfd.
+ * Only the lock of the mapping is taken. Others can hold the mmap lock until a process
+ * answers, which may be this one; and while the mapping is locked, nobody can replace it,
+ * or register it with userfaultfd.
  */
 static int unwind_user_fault_in_page(unsigned long addr)
 {
@@ -193,16 +193,16 @@ static int unwind_user_fault_in_page(unsigned long addr)
 }
 
 /**
- * unwind_user_fault_in - Wait for user memory that a walk has found not to be present
+ * unwind_user_fault_in - Wait for user memory that a walk has found absent
  * @addr:	Where it is
  * @len:	Bytes that are needed
  *
- * A walk reads with page faults disabled. This is the only place where it takes one: if
- * that waits for nobody but the kernel, and keeps no signal waiting.
+ * A walk reads with page faults disabled. Only here does it take one, if that waits for
+ * nobody but the kernel, and keeps no signal waiting.
  *
  * Context: Process context. May sleep, unless page faults are disabled: then any.
- * Return: 0 if it is worth while to read again; -EAGAIN if that may be so later; -EREMOTE
- *	   if the memory is up to another process; -EFAULT if it cannot be read.
+ * Return: 0 if reading again is worthwhile; -EAGAIN if it may be later; -EREMOTE if another
+ *	   process supplies the memory; -EFAULT if it cannot be read.
  */
 int unwind_user_fault_in(unsigned long addr, unsigned int len)
 {
@@ -323,7 +323,7 @@ unwind_user_plain_ip(const struct unwind_user_state *state, unsigned long ip)
 		!unwind_user_is_special(state, ip));
 }
 
-/* Why a CFA that is below the SP, or not aligned, is none */
+/* Why a CFA that is below the SP, or not aligned, is not valid */
 static __always_inline enum unwind_user_status
 unwind_user_bad_cfa(const struct unwind_user_frame *frame, u64 word)
 {
@@ -345,8 +345,9 @@ unwind_user_bad_cfa(const struct unwind_user_frame *frame, u64 word)
  * popped already.
  *
  * The frame changes only if UNWIND_USER_FOUND is returned. If @slow, its IP has to be
- * checked; else UNWIND_USER_SLOW says that it is nothing ordinary, and @away that it is not
- * in the code at hand. @slot gets the IP's address (0: a register), or that of what is absent.
+ * checked; otherwise UNWIND_USER_SLOW says that it is not an ordinary one, and @away that it
+ * is not in the code at hand. @slot gets the address of the IP (0: a register), or the
+ * absent address.
  */
 static __always_inline enum unwind_user_status
 unwind_user_apply(const struct unwind_user_state *state,
@@ -448,7 +449,7 @@ static __always_inline void unwind_user_faults_on(void)
 	(void)data_race(({ pagefault_enable(); 0; }));
 }
 
-/* Move the state to the caller of its frame by any rule, which @type had. */
+/* Move the state to the caller of its frame by any rule, from the provider @type. */
 static noinline enum unwind_user_status
 unwind_user_step(struct unwind_user_state *state,
 		 const struct unwind_rule *rule, enum unwind_user_type type)
@@ -500,7 +501,7 @@ unwind_user_step(struct unwind_user_state *state,
 }
 
 /*
- * An exact IP can be in code that uprobes have put into the address space. Show
+ * A topmost IP can be in code that uprobes have put into the address space. Show
  * the place in the program that it stands for.
  */
 static void unwind_user_fix_topmost_ip(struct unwind_user_state *state)
@@ -513,7 +514,7 @@ static void unwind_user_fix_topmost_ip(struct unwind_user_state *state)
 		arch_unwind_user_uretprobe(state);
 }
 
-/* Can this be a signal return trampoline? An exact IP can be within one, too. */
+/* Can this be a signal return trampoline? A topmost IP can be within one, too. */
 static bool unwind_user_maybe_sigreturn(const struct unwind_user_state *state)
 {
 	unsigned long len = state->special_len;
@@ -583,8 +584,8 @@ unwind_user_find_rule(struct unwind_user_state *state, struct unwind_rule *rule,
 }
 
 /*
- * In a window: is the rule for a caller in the cache, or else an ordinary one in the
- * table at hand?
+ * In a window: is the rule for a caller in the cache, or an ordinary one in the table
+ * at hand?
  */
 static __always_inline bool
 unwind_user_at_hand(const struct unwind_code *code, unsigned long pc, u64 *word)
@@ -605,14 +606,14 @@ unwind_user_at_hand(const struct unwind_code *code, unsigned long pc, u64 *word)
 		rule_slot_set(slot, tag, code->mix, *word);
 		return true;
 	}
-	/* The next provider differs by process, so that is not remembered. */
+	/* The next provider differs by process, so this is not cached. */
 	if (*word != UNWIND_TABLE_WORD_NOT_COVERED || code->known_sframe)
 		return false;
 	*word = unwind_word_fp(sizeof(u64));
 	return true;
 }
 
-/* In a window: have the code around an address at hand. */
+/* In a window: put the code around an address at hand. */
 static __always_inline bool
 unwind_user_find_code(const struct unwind_user_state *state, struct unwind_code *code,
 		      const struct unwind_user_frame *frame)
@@ -659,7 +660,7 @@ unwind_user_window(struct unwind_user_state *state, u64 first, unsigned long *en
 	rcu_read_lock();
 	unwind_code_enter(code);
 	unwind_user_faults_off();
-	/* Anonymous memory needs a closer look. */
+	/* In anonymous memory, a window does not find rules. */
 	if (code->anon)
 		code->len = 0;
 	away = unwind_user_is_away(code, frame.ip, word_size);
@@ -897,7 +898,7 @@ static __always_inline void unwind_user_walk(struct unwind_user_state *state,
 				      max_entries - nr);
 	}
 
-	/* There was no room for what may come. */
+	/* There was no room for what may follow. */
 	if (state->status == UNWIND_USER_NO_RULE)
 		state->status = UNWIND_USER_FOUND;
 	if (state->status == UNWIND_USER_NO_FRAME && unwind_user_at_entry(state->ip))
@@ -906,9 +907,9 @@ static __always_inline void unwind_user_walk(struct unwind_user_state *state,
 		state->status = UNWIND_USER_END_UNCHECKED;
 
 	/*
-	 * Callers are in code. What is in none was found by a register that held something
-	 * else than a frame pointer; or else somebody has made it none for the moment,
-	 * which looks the same.
+	 * Callers are in code. An address that is not was found by a register that held
+	 * something else than a frame pointer; or its code is not executable for the moment,
+	 * which cannot be told apart.
 	 */
 	if (state->status == UNWIND_USER_NO_CODE && !state->topmost)
 		nr--;
@@ -972,7 +973,7 @@ int unwind_user(struct unwind_stacktrace *trace, unsigned int max_entries)
 }
 
 /**
- * unwind_user_look - Walk the user space stack of the current task for what that learns
+ * unwind_user_look - Walk the user space stack of the current task to learn about its code
  *
  * As deep as perf walks by default, so that it comes to all code that an event does.
  *
@@ -1005,9 +1006,9 @@ void unwind_user_look(void)
  * @max_entries:	Most addresses to store
  * @regs:		User registers at the event
  *
- * As unwind_user(), but what is not present is not waited for: the walk ends there. If it
- * ends since nothing was known of the code, the task may take a look at that on its way back
- * to user space, see unwind_deferred_look().
+ * As unwind_user(), but the walk ends where memory is absent. If it ends since nothing was
+ * known of the code, the task may take a look on its way back to user space, see
+ * unwind_deferred_look().
  *
  * Context: Any context, NMI included. Takes no locks, and allocates nothing.
  */

@@ -126,7 +126,7 @@ static void init_sigreturn_several(struct unwind_user_state *state,
 
 		/*
 		 * Another thread may change it meanwhile. That does not matter,
-		 * arch_unwind_user_sigframe() looks at the code anyway.
+		 * arch_unwind_user_sigframe() checks the code anyway.
 		 */
 		data_race(sa = sighand->action[i].sa);
 		if (!(sa.sa_flags & SA_RESTORER) || !sa.sa_restorer)
@@ -239,8 +239,8 @@ bool arch_unwind_regs_saved(const struct pt_regs *regs)
 #ifdef CONFIG_UPROBES
 /**
  * arch_unwind_user_uretprobe - Leave the trampoline of return probes
- * @state:	State with an exact IP; if that is in the trampoline, it becomes
- *		that of the function which the probed one returns to
+ * @state:	State with a topmost IP; if that is in the trampoline, it moves
+ *		to the function which the probed one returns to
  */
 void arch_unwind_user_uretprobe(struct unwind_user_state *state)
 {
@@ -311,9 +311,9 @@ void arch_unwind_user_sigaction(const struct k_sigaction *ka)
 }
 
 /*
- * Read code. Bytes that cannot be read are left alone, if it crosses into a page that is
- * missing; so they are best 0, which does not occur in anything that is looked for.
- * Returns false if some are there, but cannot be waited for.
+ * Read code. If it crosses into a page that cannot be read, the bytes there are left alone;
+ * so they are best 0, which does not occur in anything that is searched for. Returns false
+ * if some are there, but cannot be waited for.
  */
 static bool read_code(unsigned long addr, u8 *code, unsigned int len)
 {
@@ -406,7 +406,7 @@ static bool at_vsyscall32(const struct unwind_user_state *state)
 
 /**
  * arch_unwind_user_topmost - Find the caller of a function without a frame
- * @state:	State with an exact IP
+ * @state:	State with a topmost IP
  * @word:	The rule, see UNWIND_WORD_TABLE
  *
  * A function that is about to set up its frame or that has just torn it down is
@@ -674,8 +674,8 @@ static bool read_sigframe(const struct unwind_user_state *state,
 
 /**
  * arch_unwind_user_sigframe - Pass a signal frame
- * @state:	State whose IP is at a signal return trampoline or, if it is exact,
- *		anywhere in one; on success it becomes that of the interrupted code
+ * @state:	State whose IP is at a signal return trampoline or, if it is topmost,
+ *		anywhere in one; on success it moves to the interrupted code
  *
  * Return: UNWIND_USER_FOUND, UNWIND_USER_NO_RULE if it is no such trampoline,
  *	   or what is wrong with the frame.

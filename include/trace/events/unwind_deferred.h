@@ -21,9 +21,9 @@ int bpf_unwind_user_cached(void *buf, u32 buf__sz);
  * task that was asked; the trace is empty if there is none to be had.
  *
  * Requests are refused while nobody listens. Listeners are programs, and events
- * of perf. It cannot be enabled in tracefs, by whoever enables all events there
- * for instance: nobody would ask, and all tasks would pay for the answers. There,
- * the option userstacktrace_delay has the stacks.
+ * of perf. It cannot be enabled in tracefs, for instance along with all other
+ * events: nobody would ask, and all tasks would pay for the answers. There, the
+ * option userstacktrace_delay has the stacks.
  */
 TRACE_EVENT_FN(unwind_deferred_complete,
 

@@ -139,14 +139,14 @@ static void executed_only_when_the_own_callback_returned(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, unwind_executed(&info, UNWIND_USED | UNWIND_PENDING |
 						WORK_B | WORK_LAST, WORK_LAST));
 
-	/* Before the first unwind of the task there is no cache to look at. */
+	/* Before the first unwind of the task there is no cache. */
 	info.cache = NULL;
 	KUNIT_EXPECT_FALSE(test, unwind_executed(&info, UNWIND_PENDING | WORK_B, WORK_B));
 }
 
 /*
- * A context without memory for a trace was answered with an empty one. Whoever
- * has memory by now must not put another trace under the same cookie.
+ * A context without memory for a trace was answered with an empty one. Memory
+ * by now must not lead to another trace under the same cookie.
  */
 static void context_that_had_no_memory_gets_no_cache(struct kunit *test)
 {
@@ -278,7 +278,7 @@ static void bucket_has_sixteen_tokens(struct kunit *test)
 	}
 }
 
-/* An empty bucket alone does not forbid reclaim, or looks would get no memory. */
+/* An empty bucket alone does not forbid reclaim: otherwise looks would get no memory. */
 static void reclaim_in_vain_is_not_repeated_for_a_second(struct kunit *test)
 {
 	const u32 looks = current->unwind_looks;

@@ -802,7 +802,7 @@ static void places_that_are_not_covered(struct kunit *test)
 		/* Pages that would be these if too few of their bits were looked at */
 		(2ULL << 32) * PAGE, ((1ULL << 32) + 2) * PAGE,
 		((1ULL << 31) + 5) * PAGE,
-		/* What comes of an address below the mapping */
+		/* The offset for an address below the mapping */
 		-PAGE, (u64)-1, 1ULL << 63, (1ULL << 63) + 2 * PAGE,
 	};
 	struct parts *p = test->priv;

@@ -31,7 +31,7 @@ static inline bool arch_unwind_in_nmi(void)
 	return nmi_is_running();
 }
 
-/* Has the current task looked at its code on this way to user mode? */
+/* Has the current task taken a look on this way to user mode? */
 static inline bool arch_unwind_looked(void)
 {
 	return current_thread_info()->status & TS_UNWIND_LOOKED;
@@ -68,8 +68,8 @@ static inline bool arch_unwind_user_compat_auxv(const struct mm_struct *mm)
 }
 
 /*
- * What the vDSO for 64-bit code is known by in all processes, if that is what is mapped;
- * else NULL. A program can unmap it, and map something else there.
+ * The key of the vDSO for 64-bit code, the same in all processes, if @vma maps it; otherwise
+ * NULL. A program can unmap it, and map something else there.
  */
 static inline const void *arch_unwind_vdso_key(const struct mm_struct *mm,
 					       const struct vm_area_struct *vma)
