@@ -191,6 +191,9 @@ broken no-message-fails 'no message' 'sed -i "/^Numbers/d" patches/0001-*'
 broken long-line-in-message-fails 'longer than 75' 'sed -i "/^Numbers/s/.*/&&&&&&&&/" patches/0001-*'
 broken stray-series-line-fails 'neither' 'echo "  kernel/three" >> patches/series'
 broken empty-step-fails 'neither hunks nor new files' 'sed -i "/kernel.three/d" patches/series; rm kernel/three'
+broken static-without-prefix-fails 'code.c: static learn without' 'mkdir kernel/unwind; echo "static int learn(void) { }" > kernel/unwind/code.c'
+broken variable-without-prefix-fails 'user.c: static kick without' 'mkdir kernel/unwind; echo "static DEFINE_PER_CPU(struct irq_work, kick);" > kernel/unwind/user.c'
+broken name-out-of-use-fails 'code.h: the name fixed is' 'mkdir kernel/unwind; echo "bool fixed;" > kernel/unwind/code.h'
 # shellcheck disable=SC2016 # backticks of Markdown
 broken function-that-is-gone-fails 'no function gone' 'mkdir docs; echo "| rule | \`gone\` | tests |" > docs/rules.md'
 # shellcheck disable=SC2016
