@@ -19,8 +19,8 @@ BASE ?= 6.12
 
 # Targets for another base than 6.12 so far
 ifneq ($(BASE),6.12)
-  ifneq ($(filter-out root tree refresh check series clean,$(or $(MAKECMDGOALS),help)),)
-    $(error BASE=$(BASE) goes with make tree, refresh, check, series and clean)
+  ifneq ($(filter-out root tree refresh check series clean kernel perf unwind-tables shell run test,$(or $(MAKECMDGOALS),help)),)
+    $(error BASE=$(BASE) goes with make tree, refresh, check, series, clean, kernel, perf, unwind-tables, shell, run and test)
   endif
   build := build/$(BASE)
 endif
