@@ -34,7 +34,7 @@
 #define INSN_RET		0xc3
 #define INSN_RET_IMM16		0xc2
 
-static bool is_64bit_cs(unsigned int cs)
+static bool arch_unwind_is_64bit_cs(unsigned int cs)
 {
 	struct pt_regs regs = { .cs = cs };
 
@@ -46,7 +46,7 @@ static bool is_64bit_cs(unsigned int cs)
  * from a signal frame. In the GDT, everything but the TLS entries belongs to the
  * kernel: the address of the TSS, for one, must not get into a trace.
  */
-static unsigned long user_segment_base(unsigned int segment)
+static unsigned long arch_unwind_segment_base(unsigned int segment)
 {
 	unsigned int idx = segment >> 3;
 
@@ -61,15 +61,15 @@ static unsigned long user_segment_base(unsigned int segment)
  * Set up word size and segment bases for a code and a stack selector. Returns
  * false if user space cannot be running with such a code selector.
  */
-static bool set_mode(struct unwind_user_state *state, unsigned int cs,
-		     unsigned int ss)
+static bool arch_unwind_set_mode(struct unwind_user_state *state, unsigned int cs,
+				 unsigned int ss)
 {
 	unsigned long flags;
 
 	state->ip_base = 0;
 	state->sp_base = 0;
 
-	if (likely(is_64bit_cs(cs))) {
+	if (likely(arch_unwind_is_64bit_cs(cs))) {
 		state->word_size = sizeof(u64);
 		return true;
 	}
@@ -85,18 +85,18 @@ static bool set_mode(struct unwind_user_state *state, unsigned int cs,
 
 	/* Against install_ldt() in another thread, see segment_base_address(). */
 	local_irq_save(flags);
-	state->ip_base = user_segment_base(cs);
-	state->sp_base = user_segment_base(ss);
+	state->ip_base = arch_unwind_segment_base(cs);
+	state->sp_base = arch_unwind_segment_base(ss);
 	local_irq_restore(flags);
 	return true;
 }
 
 /* Set the state to a place in user space, registers as far as known. */
-static bool set_regs(struct unwind_user_state *state, unsigned long ip,
-		     unsigned long sp, unsigned long fp, unsigned int cs,
-		     unsigned int ss)
+static bool arch_unwind_set_regs(struct unwind_user_state *state, unsigned long ip,
+				 unsigned long sp, unsigned long fp, unsigned int cs,
+				 unsigned int ss)
 {
-	if (!set_mode(state, cs, ss))
+	if (!arch_unwind_set_mode(state, cs, ss))
 		return false;
 
 	if (state->word_size == sizeof(u32)) {
@@ -112,8 +112,8 @@ static bool set_regs(struct unwind_user_state *state, unsigned long ip,
 }
 
 /* The restorers of the signal actions in force, as many as there is room for. */
-static void init_sigreturn_several(struct unwind_user_state *state,
-				   unsigned int nr)
+static void arch_unwind_init_sigreturn_several(struct unwind_user_state *state,
+					       unsigned int nr)
 {
 	const struct sighand_struct *sighand;
 	unsigned int i, j, found = 0;
@@ -143,7 +143,7 @@ static void init_sigreturn_several(struct unwind_user_state *state,
 
 #ifdef CONFIG_IA32_EMULATION
 /* Where the vDSO for 32-bit code is mapped in current's mm, 0 if it is not. */
-static unsigned long vdso32_base(void)
+static unsigned long arch_unwind_vdso32_base(void)
 {
 	struct mm_struct *mm = current->mm;
 
@@ -155,7 +155,7 @@ static unsigned long vdso32_base(void)
 #endif
 
 /* Get hold of the addresses that signal handlers of this mm return to. */
-static void init_sigreturn(struct unwind_user_state *state)
+static void arch_unwind_init_sigreturn(struct unwind_user_state *state)
 {
 	struct mm_struct *mm = current->mm;
 	u64 word = READ_ONCE(mm->context.sigreturn);
@@ -167,7 +167,7 @@ static void init_sigreturn(struct unwind_user_state *state)
 		if (likely(word != SIGRETURN_SEVERAL))
 			state->sigreturn[0] = word;
 		else
-			init_sigreturn_several(state, UNWIND_USER_SIGRETURNS);
+			arch_unwind_init_sigreturn_several(state, UNWIND_USER_SIGRETURNS);
 		return;
 	}
 
@@ -175,11 +175,11 @@ static void init_sigreturn(struct unwind_user_state *state)
 		state->sigreturn[0] = lower_32_bits(word);
 		state->sigreturn[1] = upper_32_bits(word);
 	} else {
-		init_sigreturn_several(state, 2);
+		arch_unwind_init_sigreturn_several(state, 2);
 	}
 
 #ifdef CONFIG_IA32_EMULATION
-	vdso = vdso32_base();
+	vdso = arch_unwind_vdso32_base();
 	if (vdso) {
 		state->sigreturn[2] = vdso + vdso_image_32.sym___kernel_sigreturn;
 		state->sigreturn[3] = vdso + vdso_image_32.sym___kernel_rt_sigreturn;
@@ -200,10 +200,10 @@ bool arch_unwind_user_init(struct unwind_user_state *state,
 	if (v8086_mode(regs))
 		return false;
 
-	if (!set_regs(state, regs->ip, regs->sp, regs->bp, regs->cs, regs->ss))
+	if (!arch_unwind_set_regs(state, regs->ip, regs->sp, regs->bp, regs->cs, regs->ss))
 		return false;
 
-	init_sigreturn(state);
+	arch_unwind_init_sigreturn(state);
 	return true;
 }
 
@@ -315,7 +315,7 @@ void arch_unwind_user_sigaction(const struct k_sigaction *ka)
  * so they are best 0, which does not occur in anything that is searched for. Returns false
  * if some are there, but cannot be waited for.
  */
-static bool read_code(unsigned long addr, u8 *code, unsigned int len)
+static bool arch_unwind_read_code(unsigned long addr, u8 *code, unsigned int len)
 {
 	const unsigned int n = offset_in_page(addr) <= PAGE_SIZE - len ? len : 1;
 	unsigned int i;
@@ -328,8 +328,8 @@ static bool read_code(unsigned long addr, u8 *code, unsigned int len)
 
 /* Returns the bytes that have a uprobe, one bit each. */
 static noinline unsigned int
-restore_breakpoints(const struct unwind_user_state *state, unsigned long addr, u8 *code,
-		    unsigned int len)
+arch_unwind_restore_breakpoints(const struct unwind_user_state *state, unsigned long addr,
+				u8 *code, unsigned int len)
 {
 	unsigned int i, probed = 0;
 
@@ -342,7 +342,7 @@ restore_breakpoints(const struct unwind_user_state *state, unsigned long addr, u
 }
 
 /* Is one of the bytes an int3? */
-static bool has_breakpoint(u64 word)
+static bool arch_unwind_has_breakpoint(u64 word)
 {
 	const u64 ones = 0x0101010101010101;
 
@@ -352,16 +352,16 @@ static bool has_breakpoint(u64 word)
 }
 
 /* f3 0f 1e fa is endbr64, f3 0f 1e fb is endbr32. */
-static bool at_endbr(const u8 *code)
+static bool arch_unwind_at_endbr(const u8 *code)
 {
 	return code[0] == 0xf3 && code[1] == 0x0f && code[2] == 0x1e &&
 	       (code[3] & 0xfe) == 0xfa;
 }
 
 /* [endbr] push %rbp */
-static bool at_push(const u8 *code)
+static bool arch_unwind_at_push(const u8 *code)
 {
-	if (at_endbr(code))
+	if (arch_unwind_at_endbr(code))
 		code += 4;
 
 	return code[0] == INSN_PUSH_BP;
@@ -371,7 +371,7 @@ static bool at_push(const u8 *code)
  * mov %rsp,%rbp in one of its two encodings; without the REX prefix it is
  * mov %esp,%ebp, for 32-bit and x32 code.
  */
-static bool at_mov(const u8 *code)
+static bool arch_unwind_at_mov(const u8 *code)
 {
 	if (code[0] == 0x48)
 		code++;
@@ -381,7 +381,7 @@ static bool at_mov(const u8 *code)
 }
 
 /* ret, or rep ret or bnd ret */
-static bool at_ret(const u8 *code)
+static bool arch_unwind_at_ret(const u8 *code)
 {
 	if ((code[0] & 0xfe) == 0xf2)
 		code++;
@@ -393,10 +393,10 @@ static bool at_ret(const u8 *code)
  * 32-bit system calls are made by way of __kernel_vsyscall(), which has pushed
  * %ecx, %edx and %ebp when it enters the kernel. %ebp is not a frame pointer there.
  */
-static bool at_vsyscall32(const struct unwind_user_state *state)
+static bool arch_unwind_at_vsyscall32(const struct unwind_user_state *state)
 {
 #ifdef CONFIG_IA32_EMULATION
-	unsigned long vdso = vdso32_base();
+	unsigned long vdso = arch_unwind_vdso32_base();
 
 	return vdso && state->ip == vdso + vdso_image_32.sym_int80_landing_pad;
 #else
@@ -439,24 +439,24 @@ arch_unwind_user_topmost(const struct unwind_user_state *state,
 						      UNWIND_USER_NO_RULE;
 	}
 
-	if (word_size == sizeof(u32) && at_vsyscall32(state)) {
+	if (word_size == sizeof(u32) && arch_unwind_at_vsyscall32(state)) {
 		*word = UNWIND_WORD(0, 4 * word_size, 4 * word_size);
 		return UNWIND_USER_FOUND;
 	}
 
 	/* The byte before the IP, and what is needed of those from there. */
-	if (!read_code(addr, code.byte, sizeof(code)))
+	if (!arch_unwind_read_code(addr, code.byte, sizeof(code)))
 		return UNWIND_USER_FAULT;
-	if (unlikely(has_breakpoint(code.word)))
-		probed = restore_breakpoints(state, addr, code.byte, 6);
+	if (unlikely(arch_unwind_has_breakpoint(code.word)))
+		probed = arch_unwind_restore_breakpoints(state, addr, code.byte, 6);
 
-	if ((probed & BIT(1)) && at_endbr(&code.byte[1]))
+	if ((probed & BIT(1)) && arch_unwind_at_endbr(&code.byte[1]))
 		return UNWIND_USER_FOUND;
 
-	if (at_push(&code.byte[1]) || at_ret(&code.byte[1]))
+	if (arch_unwind_at_push(&code.byte[1]) || arch_unwind_at_ret(&code.byte[1]))
 		return UNWIND_USER_FOUND;
 
-	if (code.byte[0] == INSN_PUSH_BP && at_mov(&code.byte[1])) {
+	if (code.byte[0] == INSN_PUSH_BP && arch_unwind_at_mov(&code.byte[1])) {
 		*word = UNWIND_WORD(0, 2 * word_size, word_size);
 		return UNWIND_USER_FOUND;
 	}
@@ -483,11 +483,11 @@ arch_unwind_user_epilogue(const struct unwind_user_state *state, u64 *word)
 	bool is_short = false;
 	s64 off = 0, fp_off = -1;
 
-	if (!read_code(state->ip, code, 24))
+	if (!arch_unwind_read_code(state->ip, code, 24))
 		return UNWIND_USER_FAULT;
 
 	/* leave */
-	if (p[0] == 0xc9 && at_ret(&p[1])) {
+	if (p[0] == 0xc9 && arch_unwind_at_ret(&p[1])) {
 		*word = unwind_word_fp(sizeof(u64));
 		return UNWIND_USER_FOUND;
 	}
@@ -517,7 +517,7 @@ arch_unwind_user_epilogue(const struct unwind_user_state *state, u64 *word)
 		else if ((*p & 0xf8) != 0x58 || *p == 0x5c)
 			break;
 	}
-	if (!at_ret(p))
+	if (!arch_unwind_at_ret(p))
 		return UNWIND_USER_NO_RULE;
 
 	off += sizeof(u64);
@@ -540,8 +540,8 @@ enum sigframe_kind {
  * stack at the IP.
  */
 static enum sigframe_kind
-decode_sigreturn(const struct unwind_user_state *state, unsigned long addr,
-		 unsigned long off, unsigned int *popped)
+arch_unwind_decode_sigreturn(const struct unwind_user_state *state, unsigned long addr,
+			     unsigned long off, unsigned int *popped)
 {
 	const bool is_64bit = state->word_size == sizeof(u64);
 	u8 code[ARCH_UNWIND_USER_SIGRETURN_LEN + 1] = {};
@@ -550,11 +550,11 @@ decode_sigreturn(const struct unwind_user_state *state, unsigned long addr,
 	u32 nr;
 
 	*popped = 0;
-	if (!read_code(addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN))
+	if (!arch_unwind_read_code(addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN))
 		return SIGFRAME_ABSENT;
-	restore_breakpoints(state, addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN);
+	arch_unwind_restore_breakpoints(state, addr, code, ARCH_UNWIND_USER_SIGRETURN_LEN);
 
-	if (at_endbr(p))
+	if (arch_unwind_at_endbr(p))
 		p += 4;
 
 	if (!is_64bit && *p == 0x58) {
@@ -609,7 +609,7 @@ struct saved_regs {
 	unsigned int	ss;
 };
 
-static bool read_sigcontext(unsigned long addr, struct saved_regs *saved)
+static bool arch_unwind_read_sigcontext(unsigned long addr, struct saved_regs *saved)
 {
 	struct sigcontext_64 sc;
 
@@ -625,7 +625,7 @@ static bool read_sigcontext(unsigned long addr, struct saved_regs *saved)
 }
 
 #ifdef CONFIG_IA32_EMULATION
-static bool read_sigcontext_32(unsigned long addr, struct saved_regs *saved)
+static bool arch_unwind_read_sigcontext_32(unsigned long addr, struct saved_regs *saved)
 {
 	struct sigcontext_32 sc;
 
@@ -641,9 +641,9 @@ static bool read_sigcontext_32(unsigned long addr, struct saved_regs *saved)
 }
 #endif
 
-static bool read_sigframe(const struct unwind_user_state *state,
-			  enum sigframe_kind kind, unsigned int popped,
-			  struct saved_regs *saved)
+static bool arch_unwind_read_sigframe(const struct unwind_user_state *state,
+				      enum sigframe_kind kind, unsigned int popped,
+				      struct saved_regs *saved)
 {
 	/* The handler's return has popped the first word of the frame. */
 	unsigned long frame = state->sp - state->word_size - popped;
@@ -651,21 +651,21 @@ static bool read_sigframe(const struct unwind_user_state *state,
 	switch (kind) {
 	case SIGFRAME_RT:
 		frame += offsetof(struct rt_sigframe, uc.uc_mcontext);
-		return read_sigcontext(frame, saved);
+		return arch_unwind_read_sigcontext(frame, saved);
 #ifdef CONFIG_X86_X32_ABI
 	case SIGFRAME_X32_RT:
 		frame += offsetof(struct rt_sigframe_x32, uc.uc_mcontext);
-		return read_sigcontext(frame, saved);
+		return arch_unwind_read_sigcontext(frame, saved);
 #endif
 #ifdef CONFIG_IA32_EMULATION
 	case SIGFRAME_IA32:
 		frame += offsetof(struct sigframe_ia32, sc);
 		frame = (u32)(state->sp_base + frame);
-		return read_sigcontext_32(frame, saved);
+		return arch_unwind_read_sigcontext_32(frame, saved);
 	case SIGFRAME_IA32_RT:
 		frame += offsetof(struct rt_sigframe_ia32, uc.uc_mcontext);
 		frame = (u32)(state->sp_base + frame);
-		return read_sigcontext_32(frame, saved);
+		return arch_unwind_read_sigcontext_32(frame, saved);
 #endif
 	default:
 		return false;
@@ -697,16 +697,16 @@ arch_unwind_user_sigframe(struct unwind_user_state *state)
 	if (i == UNWIND_USER_SIGRETURNS)
 		return UNWIND_USER_NO_RULE;
 
-	kind = decode_sigreturn(state, state->sigreturn[i], off, &popped);
+	kind = arch_unwind_decode_sigreturn(state, state->sigreturn[i], off, &popped);
 	if (kind == SIGFRAME_NONE)
 		return UNWIND_USER_NO_RULE;
 
-	if (kind == SIGFRAME_ABSENT || !read_sigframe(state, kind, popped, &saved))
+	if (kind == SIGFRAME_ABSENT || !arch_unwind_read_sigframe(state, kind, popped, &saved))
 		return UNWIND_USER_FAULT;
 
 	/* As sigreturn does, but selectors that would fault are refused here. */
-	if (!set_regs(state, saved.ip, saved.sp, saved.bp,
-		      saved.cs | USER_RPL, saved.ss | USER_RPL))
+	if (!arch_unwind_set_regs(state, saved.ip, saved.sp, saved.bp,
+				  saved.cs | USER_RPL, saved.ss | USER_RPL))
 		return UNWIND_USER_CORRUPT;
 
 	return UNWIND_USER_FOUND;
