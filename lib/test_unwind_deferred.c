@@ -290,7 +290,7 @@ static int nmi_handler(unsigned int cmd, struct pt_regs *regs)
 		return NMI_DONE;
 
 	request_mask(shot->session, shot->mask, shot->point);
-	/* Pairs with shot_wait(); the shot is not ours any more. */
+	/* Pairs with nmi_wait(); the shot is not ours any more. */
 	smp_store_release(&shot->busy, false);
 
 	return NMI_HANDLED;

@@ -196,7 +196,7 @@ static inline void unwind_regs_end(void)
 }
 
 /**
- * unwind_regs_changing - Is the current task within unwind_regs_begin() and _end()?
+ * unwind_regs_changing - Is the current task in a section of unwind_regs_begin()?
  *
  * Context: Any context.
  * Return: True if no walk can start from the user registers now.
