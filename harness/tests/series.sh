@@ -195,6 +195,7 @@ broken static-without-prefix-fails 'code.c: static learn without' 'mkdir kernel/
 broken variable-without-prefix-fails 'user.c: static kick without' 'mkdir kernel/unwind; echo "static DEFINE_PER_CPU(struct irq_work, kick);" > kernel/unwind/user.c'
 broken x86-static-without-prefix-fails 'unwind_user.c: static at_ret without' 'mkdir -p arch/x86/kernel; echo "static bool at_ret(const u8 *code) { }" > arch/x86/kernel/unwind_user.c'
 broken name-out-of-use-fails 'code.h: the name fixed is' 'mkdir kernel/unwind; echo "bool fixed;" > kernel/unwind/code.h'
+# shellcheck disable=SC2016 # a page's own
 broken name-that-is-no-function-fails 'docs/x.md: no function gone()' 'mkdir docs; echo "\`gone()\` does it" > docs/x.md'
 # shellcheck disable=SC2016 # backticks of Markdown
 broken function-that-is-gone-fails 'no function gone' 'mkdir docs; echo "| rule | \`gone\` | tests |" > docs/rules.md'
