@@ -302,7 +302,7 @@ TEST_F(stress, tasks_that_get_a_larger_cache_have_only_that)
 		pthread_join(thread, &failed);
 	}
 	up_write_number(SYSCTL_MAX_STACK, allowed);
-	ASSERT_STREQ(NULL, failed);
+	ASSERT_EQ(NULL, failed);
 	EXPECT_LT(more_trace_objects(before, TASKS / 2), TASKS / 2);
 }
 
