@@ -421,7 +421,7 @@ static int unwind_map_update(struct unwind_mm *um, struct unwind_map_change *cha
 	/* See map+lookup.litmus. */
 	rcu_assign_pointer(um->map, map);
 	spin_unlock(&um->lock);
-	/* added_lock keeps those that were added; those that were found are all removed. */
+	/* added_lock keeps those that were added; of those found, all these are removed. */
 	for (i = change->first; i < change->end; i++) {
 		if (unwind_range_is_removed(old->ranges[i], change))
 			unwind_range_free(old->ranges[i]);
@@ -655,7 +655,7 @@ unwind_code_rule(const struct unwind_user_state *state, unsigned long pc, bool n
 			status = unwind_sframe_kept_rule(code->known_sframe, pc, rule);
 		else
 			status = unwind_sframe_rule(code->sframe, pc, rule);
-		/* An NMI does not read the program's table. The task gets the rule later. */
+		/* In place, the program's table is not read. The task gets the rule later. */
 		if (code->in_place && status != UNWIND_USER_FOUND)
 			code->wants_look = true;
 		if (status == UNWIND_USER_FOUND)

@@ -51,7 +51,7 @@ struct file;
 /**
  * struct unwind_sframe - An SFrame table in the memory of a process
  * @sec:	The table
- * @random:	Number of its rules in the cache, see rule_cache.h
+ * @random:	Number that marks its rules in the cache, see rule_cache.h
  * @seq:	mm_struct::mm_lock_seq when no device was mapped there, or UNWIND_SEQ_NONE
  * @bad:	It is not worth another lookup
  * @um:		State of the mm, if rules have been kept

@@ -24,7 +24,7 @@
  * @nr_rows:	Number of rows
  * @block_shift: A block is so many bytes, as a power of two, at most a page
  * @serial:	Names it in the trace
- * @random:	Number of its rules in the cache, see rule_cache.h
+ * @random:	Number that marks its rules in the cache, see rule_cache.h
  * @size:	Bytes of memory that all this takes
  * @runs:	As handed in
  * @blocks:	As handed in

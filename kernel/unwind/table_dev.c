@@ -239,7 +239,7 @@ static bool unwind_dev_is_recent(struct inode *inode)
 }
 
 /*
- * Is the mapped file still the one that was read? Readers of a file of an overlay see an
+ * Is the mapped file the one that was read, and unchanged? Readers of a file of an overlay see an
  * inode of the overlay, with size and time of the layer that has these, while the code is
  * in another one.
  */
