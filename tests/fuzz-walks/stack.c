@@ -349,7 +349,7 @@ void stack_put(struct made *s, u32 area)
 	}
 }
 
-/* Write a word into a stack that changes or breaks it. */
+/* Write words into a stack that change or break it. */
 void stack_spoil(struct made *s, u32 area)
 {
 	u32 i;

@@ -628,7 +628,7 @@ static void compare_all(struct file *f)
 	}
 }
 
-/* Prints the differences; false if any of them is not explained. */
+/* Prints the counts; false if any of the results is not explained. */
 static bool report(const char *name, const unsigned long *counts)
 {
 	unsigned long total = 0;

@@ -161,7 +161,7 @@ int open(const char *path, int flags, ...)
 #define FIRST_HOSTILE	777777
 #define EXIT(status)	syscall(SYS_exit_group, status)
 
-/* The output of a parser is copied from standard input to standard output. */
+/* A parser reads its file from standard input, and writes to standard output. */
 ssize_t write(int fd, const void *data, size_t len)
 {
 	char garbage[4096];

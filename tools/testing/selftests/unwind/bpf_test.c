@@ -1530,7 +1530,7 @@ TEST_F_TIMEOUT(bpf, listeners_and_programs_that_come_and_go_disturb_nobody, LONG
 	count->count_only = 1;
 	self->b.skel->data->want_nr = SYS_getsid;
 	for (i = 0; i < 3; i++) {
-		/* One on another CPU, the others where they race with us. */
+		/* One on our CPU, the others where they race with us. */
 		loads[i].cpu = nth_cpu(nth_cpu(1) < 0 ? 0 : !!i);
 		loads[i].end = &end;
 		ASSERT_EQ(0, pthread_create(&loads[i].thread, NULL, load_main, &loads[i]));

@@ -475,7 +475,7 @@ TEST_F(added, new_code_leaves_cached_rules)
 	}
 }
 
-/* More code than is remembered; its kind of table says nothing */
+/* More code than is remembered; the kind of table does not matter */
 TEST_F(added, very_much_other_code_leaves_it)
 {
 	struct area *a = &self->area;

@@ -416,7 +416,7 @@ TEST_F(found, added_table_takes_its_place)
 
 	ASSERT_TRUE(image_map(image));
 	EXPECT_TRUE(is_exact(code));
-	/* Another file's table, which does not have the code. */
+	/* A table of other code, which does not have this one. */
 	ASSERT_TRUE(area_make(&a, 3, true, true));
 	ASSERT_EQ(0, add_table(a.table, a.table_end, code->addr,
 			       code->addr + PAGE));

@@ -272,7 +272,7 @@ static int heap_drop(u8 *mem)
 	return brk(mem);
 }
 
-/* All but the first page of the table's range remains. */
+/* All but the last page of the table's range remains. */
 static int heap_drop_one(u8 *mem)
 {
 	return brk(mem + TABLE_SIZE - PAGE);

@@ -444,7 +444,7 @@ def cut_known():
 
 
 def bad_summary(complete=10, **kwargs):
-    """A callchain that is not valid, after others that are."""
+    """A summary that is not valid, after others that are."""
     data = Data(dummy=True)
     data.add_summary(10, complete, **kwargs)
     return merge(data)
