@@ -170,13 +170,22 @@ TEST_F(stress, arm_and_disarm_while_requested)
 	EXPECT_EQ(log_rets(log, -1, UT_QUEUED), log_count(log, 'C', -1));
 }
 
-/* Objects of the slab cache that has tasks' traces; -1 if that is not known. */
+/*
+ * Objects of the slab cache that has tasks' traces; -1 if that is not known. Freed
+ * objects in the quarantine of KASAN and in slabs of a CPU count as active until the
+ * slab cache is shrunk.
+ */
 static long trace_objects(void)
 {
 	char line[512];
 	long active = -1;
 	FILE *file;
 
+	file = fopen("/sys/kernel/slab/unwind_cache/shrink", "w");
+	if (file) {
+		fputs("1", file);
+		fclose(file);
+	}
 	file = fopen("/proc/slabinfo", "r");
 	if (!file)
 		return -1;
