@@ -53,6 +53,19 @@ stage() {
 	return 1
 }
 
+# result STATUS NAME [LOG] - a line of TAP, and the end of the log of what has failed
+n=0 failed=0
+result() {
+	n=$((n + 1))
+	if (($1 == 0)); then
+		echo "ok $n $2"
+	else
+		failed=$((failed + 1))
+		echo "not ok $n $2"
+		tail -n 60 "${3:-/dev/null}" | sed 's/^/# /'
+	fi
+}
+
 # hash_of FILE... - one hash over names and contents, in a fixed order
 hash_of() {
 	find "$@" -type f -print0 | sort -z | xargs -0 sha256sum |
@@ -130,6 +143,10 @@ host_mirror() {
 }
 
 apt_update() { apt-get update -q -o Acquire::Retries=3; }
+apt_install() { # PACKAGE...
+	apt_update && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+		-o Acquire::Retries=3 -o DPkg::Lock::Timeout=600 "$@"
+}
 
 # use_mirror - set mirror and keyring, for downloads from Debian
 use_mirror() {

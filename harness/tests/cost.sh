@@ -26,8 +26,7 @@ sums cost-that-is-a-gain '5 -2.00 0.00 narrow' 1 -2 -2 -2 -2 -2
 printf '1000 1100 1200 1300\n%.0s' 1 2 3 4 5 > "$COST/times"
 refuse cost-without-drift '5 +0.00 0.00 narrow' bash -c "'$harness/cost' -s '$COST/times'; exit 1"
 
-cat > "$COST/bin/perf-unwind" << 'END'
-#!/bin/bash
+fake "$COST/bin/perf-unwind" << 'END'
 [[ ! -e $COST/fails ]] || { echo 'no permission'; exit 1; }
 echo "$*" > "$COST/arguments"
 while (($#)); do
@@ -45,7 +44,6 @@ head -c 60000 /dev/zero > "$data"
 read -r word <&3
 echo "$word" >> "$COST/order"
 END
-chmod +x "$COST/bin/perf-unwind"
 turns() { sed 1d "$COST/order" | xargs; }
 : > "$COST/order"
 MODES=defer pass cost-of-a-load cost "echo run >> '$COST/order'; sleep 0.01"

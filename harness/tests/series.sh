@@ -30,6 +30,7 @@ base_package() {
 	(cd "$UNWIND_CACHE/base" && sha256sum "${name}_$1_all.deb" > "${name}_$1_all.deb.sha256")
 }
 
+no_tree() { rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"; }
 tree_git() { git -C "$UNWIND_TREE" -c user.name='A Ünther' -c user.email=a@example.org "$@"; }
 snapshot() { (cd "$repo" && find . -path ./.git -prune -o -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum); }
 
@@ -67,7 +68,7 @@ pass second-refresh-changes-nothing "$repo/harness/refresh"
 pass second-refresh-is-byte-identical test "$before" = "$(snapshot)"
 pass series-names-new-files grep -qx '  + tools/run.o' "$repo/patches/series"
 pass no-index-lines bash -c "! grep -rq '^index ' '$repo/patches'"
-rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"
+no_tree
 pass tree-from-nothing "$repo/harness/tree"
 pass same-tree-as-before test "$hash" = "$(tree_git rev-parse 'HEAD^{tree}')"
 pass one-commit-per-step test "$(tree_git rev-list --count base..HEAD)" = 3
@@ -92,7 +93,7 @@ rm "$repo/patches/cover.md"
 
 # Neither side is lost
 cp -r "$repo" "$tmp/saved"
-restore() { rm -rf "$repo" && cp -r "$tmp/saved" "$repo" && rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state" && "$repo/harness/tree" > /dev/null; }
+restore() { rm -rf "$repo" && cp -r "$tmp/saved" "$repo" && no_tree && "$repo/harness/tree" > /dev/null; }
 edit_both() {
 	echo ours > "$repo/kernel/three"
 	echo theirs > "$UNWIND_TREE/kernel/three"
@@ -123,7 +124,7 @@ pass new-file-in-two-forms-is-written "$repo/harness/refresh"
 pass new-file-stands-in-its-last-form grep -qx more "$repo/tools/run.o"
 pass later-form-is-a-hunk grep -qx '+more' "$repo/patches/0004-tools-change-what-is-new.patch"
 pass check-accepts-hunks-for-new-files "$repo/harness/check" -s
-rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"
+no_tree
 pass tree-takes-later-hunks-back "$repo/harness/tree"
 pass tree-with-two-forms-is-as-before test "$hash" = "$(tree_git rev-parse 'HEAD^{tree}')"
 pass each-step-has-its-form diff <(forms) "$tmp/forms"
@@ -154,25 +155,26 @@ refuse offsets-at-another-base-ok '1 hunks at an offset' \
 	bash -c "'$repo/harness/tree'; exit 1"
 restore
 echo 6.12.901 > "$repo/patches/base"
-rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"
+no_tree
 refuse offset-at-the-named-base-fails 'does not apply exactly' "$repo/harness/tree"
 refuse waits-for-the-step-to-be-resolved 'waits to be resolved' "$repo/harness/tree"
 sed -i 's/^20$/twenty/' "$UNWIND_TREE/kernel/one"
 pass resolved-step-goes-on "$repo/harness/tree" -c
 pass refresh-after-a-base-move "$repo/harness/refresh"
-rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"
+no_tree
 pass tree-after-a-base-move "$repo/harness/tree"
 export UNWIND_BASE=6.12.900-1
 restore
 sed -i 's/^ 17$/ seventeen/' "$repo/patches/0001-"*
-rm -rf "$UNWIND_TREE" "$UNWIND_TREE.state"
+no_tree
 refuse wrong-context-fails 'kernel/one' "$repo/harness/tree"
 restore
 
 # Series that check must refuse
+other=()
 broken() { # NAME TEXT COMMAND
 	bash -euc "cd '$repo'; $3"
-	refuse "$1" "$2" "$repo/harness/check" -s
+	refuse "$1" "$2" "${other[@]}" "$repo/harness/check" -s
 	rm -rf "$repo"
 	cp -r "$tmp/saved" "$repo"
 }
@@ -271,16 +273,10 @@ refuse file-of-the-other-series-alone-fails 'no new file of patches/series' "${o
 rm -rf "$tmp/saved"
 echo '0002-kernel-add-three-here-too.patch' >> "$repo/patches/mainline/files"
 cp -r "$repo" "$tmp/saved"
-broken_other() { # NAME TEXT COMMAND
-	bash -euc "cd '$repo'; $3"
-	refuse "$1" "$2" "${other[@]}" "$repo/harness/check" -s
-	rm -rf "$repo"
-	cp -r "$tmp/saved" "$repo"
-}
-broken_other other-files-that-are-not-here-fails 'is not in patches/series' 'echo "  + kernel/four" >> patches/mainline/files; echo x > kernel/four'
-broken_other other-files-in-the-order-fails 'belong into patches/mainline/files' 'echo "  + kernel/three" >> patches/mainline/series'
-broken_other other-files-of-no-step-fails 'names 0009-x.patch' 'echo 0009-x.patch >> patches/mainline/files'
-broken_other other-patch-of-a-shared-file-fails 'the same for all bases' \
+broken other-files-that-are-not-here-fails 'is not in patches/series' 'echo "  + kernel/four" >> patches/mainline/files; echo x > kernel/four'
+broken other-files-in-the-order-fails 'belong into patches/mainline/files' 'echo "  + kernel/three" >> patches/mainline/series'
+broken other-files-of-no-step-fails 'names 0009-x.patch' 'echo 0009-x.patch >> patches/mainline/files'
+broken other-patch-of-a-shared-file-fails 'the same for all bases' \
 	'echo "  + kernel/three" >> patches/mainline/files; sed -i "s#kernel/one#kernel/three#" patches/mainline/0001-*'
 echo '  + kernel/two' >> "$repo/patches/mainline/files"
 sed -i 's/kernel.three/kernel\/two/' "$repo/patches/series"

@@ -5,14 +5,12 @@
 : "${tmp:?}" "${harness:?}"
 
 mkdir -p "$tmp/apt"
-cat > "$tmp/apt/apt-get" << 'END'
-#!/bin/bash
+fake "$tmp/apt/apt-get" << 'END'
 # Gives one file for a source package, and nothing where asked to fail.
 [[ ! -e $FAKE_OFFLINE ]] || exit 1
 [[ $* = *' source '* ]] || exit 0
 echo "source of ${!#}" > "${!#}_1.orig.tar.gz"
 END
-chmod +x "$tmp/apt/apt-get"
 
 sources() {
 	PATH=$tmp/apt:$PATH FAKE_OFFLINE=$tmp/offline UNWIND_MIRROR=file:/nowhere \

@@ -8,15 +8,13 @@
 switches=$tmp/switches
 mkdir -p "$switches/bin"
 # "show --rows FILE OFFSET"; it is not asked about addresses in no file.
-cat > "$switches/bin/unwind-tables" << 'END'
-#!/bin/bash
+fake "$switches/bin/unwind-tables" << 'END'
 case $4 in
 10f) echo '0x100-0x200 unknown' ;;
 20f) echo '0x200-0x300 cfa rbx+8, ra *(cfa-8), fp same' ;;
 *) echo '0x300-0x400 cfa rsp+8, ra *(cfa-8), fp same' ;;
 esac
 END
-chmod +x "$switches/bin/unwind-tables"
 # Four stacks in records or samples, of which one is complete, and one of another program
 cat > "$switches/script" << 'END'
 0 100 0x10 [0x10]: PERF_RECORD_SAMPLE(IP, 0x4002): 10/10: 0x1 period: 1 addr: 0

@@ -5,8 +5,7 @@
 : "${tmp:?}" "${harness:?}"
 
 mkdir -p "$tmp/bin"
-cat > "$tmp/bin/mmdebstrap" << 'END'
-#!/bin/bash
+fake "$tmp/bin/mmdebstrap" << 'END'
 # Makes the root that the arguments name, and fails half-way where asked to.
 args=("$@")
 root=${args[-2]}
@@ -18,7 +17,6 @@ while [[ -e $FAKE_HOLDS ]]; do sleep 0.1; done
 [[ ! -e $FAKE_FAILS ]] || exit 1
 : > "$root/usr/complete"
 END
-chmod +x "$tmp/bin/mmdebstrap"
 
 toolroot() {
 	PATH=$tmp/bin:$PATH FAKE_FAILS=$tmp/fails FAKE_HOLDS=$tmp/holds FAKE_RUNS=$tmp/runs \
@@ -41,14 +39,12 @@ pass toolroot-of-hotspot-is-of-debian-12 grep -qx 'bookworm' "$tmp/roots/suite"
 refuse toolroot-of-another-name-is-refused 'unknown root bookworm' toolroot bookworm
 # On a host without a browser, whose apt prints its arguments, and fails
 mkdir "$tmp/few"
-for file in /bin/* /usr/bin/*; do ln -sf "$file" "$tmp/few"; done
+ln -s -t "$tmp/few" /usr/bin/*
 rm -f "$tmp"/few/{apt-get,chromium,npm}
-cat > "$tmp/few/apt-get" << 'END'
-#!/bin/bash
+fake "$tmp/few/apt-get" << 'END'
 echo "$*"
 [[ $1 = update ]]
 END
-chmod +x "$tmp/few/apt-get"
 on_bare_host() { PATH=$tmp/few toolroot forky; }
 pass toolroot-does-without-a-browser on_bare_host
 in_ci=yes
@@ -87,29 +83,26 @@ refuse boot-without-an-emulator-says-so 'no emulator in the toolchain root' \
 # An emulator that ends by itself says nothing of the kernel: booted again.
 mkdir -p "$tmp"/bare/usr/{bin,lib64}
 cp /bin/true "$tmp/bare/usr/bin/qemu-system-x86_64"
-cat > "$tmp/bare/usr/lib64/ld-linux-x86-64.so.2" << END
-#!/bin/bash
+fake "$tmp/bare/usr/lib64/ld-linux-x86-64.so.2" << END
 echo run >> '$tmp/emulated'
 [[ \$(wc -l < '$tmp/emulated') != 1 ]] || kill -SEGV \$\$
 end=\$(printf '%s\n' "\$@" | sed -n 's/^file,id=end,path=//p')
 [[ ! -e $tmp/ends ]] || echo 'END status=3' > "\$end"
 END
-chmod +x "$tmp/bare/usr/lib64/ld-linux-x86-64.so.2"
-emulate() {
-	env UNWIND_ACCEL=none UNWIND_CACHE="$tmp/roots" UNWIND_BUILD="$tmp/bare" UNWIND_ROOT="$tmp/bare" \
-		"$harness/boot" -k /dev/null true > "$tmp/said" 2>&1
+emulated() { # NAME STATUS RUNS [VARIABLE=VALUE...] - how boot ends, and how many runs of the emulator there were
+	local rc=0
+	env UNWIND_ACCEL=none UNWIND_CACHE="$tmp/roots" UNWIND_BUILD="$tmp/bare" UNWIND_ROOT="$tmp/bare" "${@:4}" \
+		"$harness/boot" -k /dev/null true > "$tmp/said" 2>&1 || rc=$?
+	pass "$1" test "$rc $(wc -l < "$tmp/emulated")" = "$2 $3"
 }
 : > "$tmp/ends"
-emulate && rc=0 || rc=$?
-pass boot-again-where-the-emulator-ended-by-itself test "$rc $(wc -l < "$tmp/emulated")" = '3 2'
+emulated boot-again-where-the-emulator-ended-by-itself 3 2
 rm "$tmp/ends"
-emulate && rc=0 || rc=$?
-pass boot-not-again-where-the-guest-ended test "$rc $(wc -l < "$tmp/emulated")" = '121 3'
+emulated boot-not-again-where-the-guest-ended 121 3
 
 # One that hangs before the guest begins is ended, and booted again; not one that hangs later.
 rm "$tmp/emulated"
-cat > "$tmp/bare/usr/lib64/ld-linux-x86-64.so.2" << END
-#!/bin/bash
+fake "$tmp/bare/usr/lib64/ld-linux-x86-64.so.2" << END
 echo run >> '$tmp/emulated'
 serial() { printf '%s\n' "\$@" | sed -n "s/^file:\(.*\)/\1/p"; }
 pid=\$(printf '%s\n' "\$@" | sed -n '/^-pidfile\$/{n;p}')
@@ -117,9 +110,4 @@ echo \$\$ > "\$pid"
 [[ \$(wc -l < '$tmp/emulated') = 1 ]] || echo 'init: begins' > "\$(serial "\$@")"
 exec sleep 5
 END
-emulate() {
-	env UNWIND_ACCEL=tcg UNWIND_BEGIN=2 UNWIND_CACHE="$tmp/roots" UNWIND_BUILD="$tmp/bare" \
-		UNWIND_ROOT="$tmp/bare" "$harness/boot" -k /dev/null true > "$tmp/said" 2>&1
-}
-emulate && rc=0 || rc=$?
-pass boot-again-where-the-guest-does-not-begin test "$rc $(wc -l < "$tmp/emulated")" = '121 2'
+emulated boot-again-where-the-guest-does-not-begin 121 2 UNWIND_ACCEL=tcg UNWIND_BEGIN=2

@@ -9,8 +9,7 @@ counting=$tmp/counting
 unmodified=$harness/../tests/unmodified
 mkdir -p "$counting/bin" "$counting/root/lib"
 : > "$counting/root/lib/libc.so.6"
-cat > "$counting/bin/unwind-tables" << 'END'
-#!/bin/bash
+fake "$counting/bin/unwind-tables" << 'END'
 # "show --rows FILE [OFFSET]"; only the C library of the made-up root has a table.
 [[ $2 = --rows && $3 = */root/lib/libc.so.6 ]] || exit 1
 case ${4:-} in
@@ -22,12 +21,10 @@ case ${4:-} in
 *) echo '0x1000-0x2000 unknown' ;;
 esac
 END
-cat > "$counting/bin/readelf" << 'END'
-#!/bin/bash
+fake "$counting/bin/readelf" << 'END'
 echo '  LOAD           0x001000 0x0000000000002000 0x0000000000002000 0x001200 0x001200 R E 0x1000'
 [[ -e $NO_FDE ]] || echo '00000018 000000000000002c 0000001c FDE cie=00000000 pc=0000000000002080..0000000000002180'
 END
-chmod +x "$counting/bin/"*
 export NO_FDE=$counting/no-fde
 
 # ends COMM < SCRIPT
@@ -124,21 +121,24 @@ pass ends-tells-where-the-kernel-says-cut tells "1 are cut in the kernel's word,
 pass ends-tells-where-the-kernel-says-complete \
 	tells "1 are complete in the kernel's word, but not by their end: 1 at f in /lib/libc.so.6"
 
-# pairs CALLER [NR [FRAMES]] - a stack taken twice; CALLER is the caller of f by
-# DWARF, NR its system call's number, and FRAMES are those by tables
+# pairs NAME NUMBERS CALLER [NR [FRAMES]] - of a stack taken twice; CALLER is the caller of f by DWARF,
+# NR its system call's number, and FRAMES are those by tables. NUMBERS are pairs, complete ones by tables
+# and by DWARF, stacks, frames, stacks that are cut, without CFI, without partner, and that differ.
 pairs() {
+	local of
+	read -r -a of <<< "$2"
 	{
 		echo 'sort      10/10    1.000000001: tables: NR 1 (1, 2)'
-		head -n "${3:-3}" << END
+		head -n "${5:-3}" << END
 	    7f0000001100 f (/lib/libc.so.6+0x1100)
 	    7f0000001200 g (/lib/libc.so.6+0x1200)
 	    7f0000002019 [unknown] (/lib/libc.so.6+0x2019)
 END
 		cat << END
 
-sort      10/10    1.000000002: dwarf: NR ${2:-1} = 0
+sort      10/10    1.000000002: dwarf: NR ${4:-1} = 0
 	    7f0000001100 f (/lib/libc.so.6+0x1100)
-	    7f000000$1 g (/lib/libc.so.6+0x$1)
+	    7f000000$3 g (/lib/libc.so.6+0x$3)
 	    7f0000002018 [unknown] (/lib/libc.so.6+0x2018)
 
 sort      10/10    1.000000003: tables: 
@@ -151,17 +151,12 @@ END
 	} > "$counting/script"
 	PATH=$counting/bin:$PATH "$unmodified/../sframe-programs/pairs" "$counting/script" tables dwarf sort \
 		"$counting/root" | tail -n 1 > "$counting/share"
+	pass "$1" counts "${of[0]} pairs, complete ${of[1]} by tables and ${of[2]} by DWARF, ${of[3]} different stacks, ${of[4]} frames, 0 short at exit, ${of[5]} cut, ${of[6]} in code without CFI, ${of[7]} without partner, ${of[8]} differ"
 }
-pairs 11ff
-pass pairs-of-a-program-that-agree counts "2 pairs, complete 1 by tables and 1 by DWARF, 1 different stacks, 3 frames, 0 short at exit, 0 cut, 0 in code without CFI, 0 without partner, 0 differ"
-pairs 1200
-pass pairs-that-agree-at-a-signal counts "2 pairs, complete 1 by tables and 1 by DWARF, 1 different stacks, 3 frames, 0 short at exit, 0 cut, 0 in code without CFI, 0 without partner, 0 differ"
-pairs 11fe
-pass pairs-of-a-program-that-differ counts "2 pairs, complete 1 by tables and 1 by DWARF, 1 different stacks, 3 frames, 0 short at exit, 0 cut, 0 in code without CFI, 0 without partner, 1 differ"
-pairs 11ff 2
-pass pairs-of-two-system-calls-are-none counts "1 pairs, complete 0 by tables and 0 by DWARF, 0 different stacks, 0 frames, 0 short at exit, 0 cut, 0 in code without CFI, 2 without partner, 0 differ"
-pairs 11ff 1 1
-pass pairs-that-are-cut-where-the-table-does-not-know counts "2 pairs, complete 0 by tables and 1 by DWARF, 1 different stacks, 1 frames, 0 short at exit, 1 cut, 0 in code without CFI, 0 without partner, 0 differ"
+pairs pairs-of-a-program-that-agree '2 1 1 1 3 0 0 0 0' 11ff
+pairs pairs-that-agree-at-a-signal '2 1 1 1 3 0 0 0 0' 1200
+pairs pairs-of-a-program-that-differ '2 1 1 1 3 0 0 0 1' 11fe
+pairs pairs-of-two-system-calls-are-none '1 0 0 0 0 0 0 2 0' 11ff 2
+pairs pairs-that-are-cut-where-the-table-does-not-know '2 0 1 1 1 1 0 0 0' 11ff 1 1
 : > "$NO_FDE"
-pairs 11fe
-pass pairs-that-differ-where-dwarf-has-no-rule counts "2 pairs, complete 1 by tables and 1 by DWARF, 1 different stacks, 3 frames, 0 short at exit, 0 cut, 1 in code without CFI, 0 without partner, 0 differ"
+pairs pairs-that-differ-where-dwarf-has-no-rule '2 1 1 1 3 0 1 0 0' 11fe

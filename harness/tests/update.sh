@@ -15,10 +15,6 @@ mkdir "$tmp/update"
 export UPDATE=$tmp/update REPO=$tmp/update/repo
 mkdir -p "$REPO" "$UPDATE/bin"
 
-fake() { # FILE - a program, from the standard input
-	{ echo '#!/bin/bash'; cat; } > "$1"
-	chmod +x "$1"
-}
 fake "$UPDATE/bin/apt-get" << 'END'
 case $1 in
 indextargets) cat "$UPDATE/archives" ;;
