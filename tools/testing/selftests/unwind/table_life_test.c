@@ -371,7 +371,7 @@ TEST_F(life, changed_file_has_no_table_in_its_own_place)
 TEST_F(life, file_that_was_touched_in_its_place_gets_a_table)
 {
 	struct code_file *f = &self->file;
-	struct stack s = { };
+	struct stack s;
 	struct trace t;
 
 	ASSERT_TRUE(plain_stack(&s, f->mem));
@@ -481,48 +481,45 @@ TEST_F(life, deleted_file_keeps_its_table_while_it_is_mapped)
 	EXPECT_TRUE(warm(f->mem, 0));
 }
 
-/* Inodes that come after others are in the same memory. */
-TEST_F(life, inodes_that_come_and_go_do_not_inherit_tables)
+/* Files are made one after the other, each mapped at @addr if that is not 0. */
+static void check_reused(struct __test_metadata *_metadata, struct _test_data_life *self,
+			 unsigned long addr)
 {
 	struct code_file f;
+	u8 *mem;
 	int i;
 
 	for (i = 0; i < 200; i++) {
 		ASSERT_TRUE(file_make(&f, test_path("reused"), 0xcc));
+		mem = addr ? (u8 *)addr : f.mem;
+		if (addr)
+			ASSERT_TRUE(file_map_over(&f, mem));
 		if (i % 2) {
-			EXPECT_TRUE(walks_by_fp(f.mem));
+			EXPECT_TRUE(walks_by_fp(mem));
 		} else {
-			ASSERT_EQ(0, file_attach(self->fd, self->nr, &f));
-			EXPECT_TRUE(walks_plain(f.mem, 0));
+			ASSERT_EQ(0, attach_as(self->fd, self->nr, getpid(), mem + PAGE, &f));
+			EXPECT_TRUE(walks_plain(mem, 0) && walks_plain(mem, 0));
 		}
 		file_end(&f);
+		if (addr)
+			ASSERT_TRUE(map_over(addr, FILE_PAGES * PAGE, PROT_NONE));
 		EXPECT_EQ(0, dev_info(self->fd, "attached"));
 	}
+}
+
+/* Inodes that come after others are in the same memory. */
+TEST_F(life, inodes_that_come_and_go_do_not_inherit_tables)
+{
+	check_reused(_metadata, self, 0);
 }
 
 /* All of them are at one address, where there is nothing in between, or no walk. */
 TEST_F(life, file_at_the_address_of_one_that_is_gone_does_not_inherit_its_table)
 {
 	u8 *mem = map_anon(0, FILE_PAGES * PAGE, PROT_NONE, 0);
-	unsigned long addr = (unsigned long)mem;
-	struct code_file f;
-	int i;
 
 	ASSERT_NE(MAP_FAILED, (void *)mem);
-	for (i = 0; i < 200; i++) {
-		ASSERT_TRUE(file_make(&f, test_path("reused"), 0xcc));
-		ASSERT_TRUE(file_map_at(f.path, addr, 0, FILE_PAGES * PAGE));
-		if (i % 2) {
-			EXPECT_TRUE(walks_by_fp(mem));
-		} else {
-			ASSERT_EQ(0, attach_as(self->fd, self->nr, getpid(), mem + PAGE, &f));
-			EXPECT_TRUE(walks_plain(mem, 0));
-			EXPECT_TRUE(walks_plain(mem, 0));
-		}
-		file_end(&f);
-		ASSERT_TRUE(map_over(addr, FILE_PAGES * PAGE, PROT_NONE));
-		EXPECT_EQ(0, dev_info(self->fd, "attached"));
-	}
+	check_reused(_metadata, self, (unsigned long)mem);
 	munmap(mem, FILE_PAGES * PAGE);
 }
 
