@@ -28,13 +28,8 @@ FIXTURE_SETUP(in_place)
 	self->ring.fd = -1;
 	if (must_skip(_metadata, need_tables() ?: need_file(SYSCTL)))
 		return;
-	ASSERT_TRUE(file_make(&self->file, test_path("in_place"), 0xcc));
-	self->table = calloc(1, sizeof(*self->table));
-	ASSERT_NE(NULL, self->table);
-	self->fd = dev_open();
-	ASSERT_LE(0, self->fd);
-	plain_table(self->table, 0);
-	self->nr = file_use(self->fd, self->table, &self->file);
+	ASSERT_TRUE(tables_start("in_place", &self->file, &self->table, &self->fd));
+	self->nr = plain_use(self->fd, 0, &self->file);
 	ASSERT_LT(0, self->nr);
 }
 
@@ -44,10 +39,7 @@ FIXTURE_TEARDOWN(in_place)
 		return;
 	if (self->ring.fd >= 0)
 		up_close(&self->ring);
-	close(self->fd);
-	free(self->table);
-	file_end(&self->file);
-	rmdir(test_dir());
+	tables_end(&self->file, self->table, self->fd);
 }
 
 /* An event of this task that the kernel makes in its system call */
@@ -63,25 +55,58 @@ static bool open_event(struct _test_data_in_place *self, const char *system,
 
 static bool open_getppid(struct _test_data_in_place *self)
 {
-	return open_event(self, "raw_syscalls", "sys_enter", 0) &&
-	       !ioctl(self->ring.fd, PERF_EVENT_IOC_SET_FILTER, "id == 110");
+	struct perf_event_attr attr;
+
+	syscall_attr_init(&attr, "sys_enter", 0);
+	return syscall_open(&self->ring, &attr, 0, "id == 110");
 }
 
-/* Run a plain stack of @nr in the file. Returns the first sample, or NULL. */
-static struct up_rec *plain_sample(struct _test_data_in_place *self, long nr, struct stack *s)
+static bool open_kprobe(struct up_ring *ring, const char *symbol, bool ret)
+{
+	struct perf_event_attr attr;
+
+	up_attr_init(&attr, pmu_type("kprobe"), ret, 0);
+	attr.exclude_callchain_kernel = 1;
+	attr.kprobe_func = (unsigned long)symbol;
+	return !up_open_pages(ring, &attr, 0, -1, -1, 4);
+}
+
+/* From here on the ring has samples of what the task does. */
+static void start_sampling(struct _test_data_in_place *self)
+{
+	up_forget(&self->ring);
+	up_enable(&self->ring);
+}
+
+/* Returns the first one, or NULL if that has no user part. */
+static struct up_rec *stop_sampling(struct _test_data_in_place *self)
 {
 	struct up_rec *sample;
 
-	if (!s->words && !plain_stack(s, self->file.mem))
-		return NULL;
-	s->regs[RAX] = nr;
-	up_forget(&self->ring);
-	up_enable(&self->ring);
-	table_enter(s);
 	up_disable(&self->ring);
 	up_drain(&self->ring);
 	sample = up_nth(&self->ring, PERF_RECORD_SAMPLE, 0);
 	return sample && sample->has_user ? sample : NULL;
+}
+
+/* Run a plain stack of @nr in the file. */
+static struct up_rec *plain_sample(struct _test_data_in_place *self, long nr, struct stack *s)
+{
+	if (!s->words && !plain_stack(s, self->file.mem))
+		return NULL;
+	s->regs[RAX] = nr;
+	start_sampling(self);
+	table_enter(s);
+	return stop_sampling(self);
+}
+
+/* A plain stack in a mapping of the file where nobody has walked, without page faults */
+static const u8 *new_stack(struct _test_data_in_place *self, struct stack *s)
+{
+	const u8 *mem = mmap(NULL, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC,
+			     MAP_PRIVATE | MAP_POPULATE, self->file.fd, 0);
+
+	return mem != MAP_FAILED && plain_stack(s, mem) ? mem : NULL;
 }
 
 /* Does the user part of a sample have the frames that the table tells? */
@@ -116,19 +141,13 @@ TEST_F(in_place, first_walk_of_a_process_has_the_tables)
 TEST_F(in_place, first_walk_of_a_child_has_the_tables)
 {
 	struct stack s = { };
-	int status;
-	pid_t pid;
 
 	ASSERT_TRUE(open_getppid(self));
 	EXPECT_TRUE(has_plain(self, plain_sample(self, SYS_getppid, &s)));
 	up_close(&self->ring);
-	pid = fork();
-	if (!pid)
-		_exit(!open_getppid(self) ||
-		      !has_plain(self, plain_sample(self, SYS_getppid, &s)));
+	EXPECT_EQ(0, IN_CHILD(!open_getppid(self) ||
+			      !has_plain(self, plain_sample(self, SYS_getppid, &s))));
 	self->ring.fd = -1;
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	EXPECT_EQ(0, status);
 }
 
 TEST_F(in_place, sysctl_says_whether_tables_are_used)
@@ -227,16 +246,14 @@ TEST_F(in_place, files_that_take_turns_while_another_thread_maps)
 	struct stack s = { };
 	pthread_t thread;
 
-	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
-	plain_table(self->table, 5);
-	ASSERT_LT(0, file_use(self->fd, self->table, &other));
+	ASSERT_LT(0, plain_other(self->fd, 5, &other));
 	ASSERT_TRUE(open_getppid(self));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, churns, self->file.path));
 	for (i = 0; i < 1000; i++) {
 		const u64 ips[] = { addr + AT_MIDDLE, addr + PLAIN_CALLER + 16 * 5 * (i % 2),
 				    addr + PLAIN_OUTER };
 
-		ASSERT_TRUE(file_map_at(files[i % 2]->path, addr, 0, FILE_PAGES * PAGE));
+		ASSERT_TRUE(file_map_over(files[i % 2], self->file.mem));
 		for (j = 0; j < 2; j++) {
 			sample = plain_sample(self, SYS_getppid, &s);
 			ASSERT_NE(NULL, sample);
@@ -281,7 +298,6 @@ TEST_F(in_place, interrupt_has_exact_frames)
 {
 	struct session session;
 	struct stack s = { };
-	struct up_rec *sample;
 
 	if (must_skip(_metadata, need_module() ?:
 				 need_tracepoint("irq_vectors", "irq_work_entry")))
@@ -290,36 +306,27 @@ TEST_F(in_place, interrupt_has_exact_frames)
 	ASSERT_TRUE(open_event(self, "irq_vectors", "irq_work_entry", 0));
 	ASSERT_EQ(0, mod_cmd(session.fd, "probe 0 kprobe:__x64_sys_getppid %d 0 irq 0 1",
 			     my_tid()));
-	sample = plain_sample(self, SYS_getppid, &s);
-	EXPECT_TRUE(has_plain(self, sample));
+	EXPECT_TRUE(has_plain(self, plain_sample(self, SYS_getppid, &s)));
 	session_end(&session);
 }
 
 /* The task itself holds the mmap lock for writing: the walk waits for nothing. */
 TEST_F(in_place, kprobe_that_holds_the_mmap_lock_has_exact_frames)
 {
-	static const char symbol[] = "do_mmap";
-	struct perf_event_attr attr;
 	struct stack s = { };
 	int i;
 
-	up_attr_init(&attr, pmu_type("kprobe"), 0, 0);
-	attr.exclude_callchain_kernel = 1;
-	attr.kprobe_func = (unsigned long)symbol;
-	ASSERT_EQ(0, up_open_pages(&self->ring, &attr, 0, -1, -1, 4));
+	ASSERT_TRUE(open_kprobe(&self->ring, "do_mmap", false));
 	ASSERT_TRUE(plain_stack(&s, self->file.mem));
 	/* Known from an earlier walk, of a mapping that does not change */
 	EXPECT_TRUE(walks_plain(self->file.mem, 0));
-	for (i = 0; i < 3; i++) {
-		/* mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) */
-		s.regs[RDI] = 0;
-		s.regs[RSI] = PAGE;
-		s.regs[RDX] = PROT_NONE;
-		s.regs[R10] = MAP_PRIVATE | MAP_ANONYMOUS;
-		s.regs[R8] = -1;
-		s.regs[R9] = 0;
+	/* mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) */
+	s.regs[RSI] = PAGE;
+	s.regs[RDX] = PROT_NONE;
+	s.regs[R10] = MAP_PRIVATE | MAP_ANONYMOUS;
+	s.regs[R8] = -1;
+	for (i = 0; i < 3; i++)
 		EXPECT_TRUE(has_plain(self, plain_sample(self, SYS_mmap, &s)));
-	}
 }
 
 /*
@@ -348,15 +355,12 @@ TEST_F(in_place, nmi_is_answered_on_the_way_out_beside_a_queued_look)
 	on.regs[RDX] = 0;
 	snprintf(command, sizeof(command), "probe 0 tp:user_enter %d 1 nmi 0 1", my_tid());
 	for (n = 0; n < 10; n++) {
-		/* A page fault would be an entry of its own. */
-		const u8 *mem = mmap(NULL, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC,
-				     MAP_PRIVATE | MAP_POPULATE, self->file.fd, 0);
+		struct stack s;
+		const u8 *mem = new_stack(self, &s);
 		const u64 ips[] = { (u64)mem + AT_MIDDLE, (u64)mem + PLAIN_CALLER,
 				    (u64)mem + PLAIN_OUTER };
-		struct stack s = { };
 
-		ASSERT_NE(MAP_FAILED, mem);
-		ASSERT_TRUE(plain_stack(&s, mem));
+		ASSERT_NE(NULL, mem);
 		s.regs[RAX] = SYS_write;
 		s.regs[RDI] = session.fd;
 		s.regs[RSI] = (u64)command;
@@ -382,19 +386,17 @@ TEST_F(in_place, nmi_is_answered_on_the_way_out_beside_a_queued_look)
 /* How many allocations there are on the way out of a first walk whose look gets no memory */
 static size_t allocations_of_a_look(struct _test_data_in_place *self)
 {
+	int fail = open(FAIL_NTH, O_RDWR);
 	struct perf_event_attr attr;
-	struct up_ring ring;
 	struct stack s = { };
+	struct up_ring ring;
 	size_t nr = 0;
-	int fail;
 
 	up_attr_init(&attr, PERF_TYPE_TRACEPOINT, tracepoint_id("kmem", "kmalloc"), 0);
 	attr.exclude_callchain_kernel = 1;
-	fail = open(FAIL_NTH, O_RDWR);
 	if (fail < 0 || up_open_pages(&ring, &attr, 0, -1, -1, 4) || !open_getppid(self) ||
 	    !plain_stack(&s, self->file.mem))
 		return 0;
-	s.regs[RAX] = SYS_getppid;
 	up_enable(&self->ring);
 	if (write(fail, "1", 1) == 1 && !up_enable(&ring)) {
 		table_enter(&s);
@@ -413,31 +415,37 @@ static size_t allocations_of_a_look(struct _test_data_in_place *self)
  */
 TEST_F(in_place, look_that_gets_no_memory_is_not_repeated_on_the_same_way_out)
 {
-	int status;
-	pid_t pid;
-
 	if (must_skip(_metadata, need_failing_allocations() ?:
 				 need_tracepoint("kmem", "kmalloc")))
 		return;
 	ASSERT_EQ(0, let_allocations_fail(true));
-	pid = fork();
-	if (!pid)
-		_exit(allocations_of_a_look(self));
-	EXPECT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(1, IN_CHILD(allocations_of_a_look(self)));
 	let_allocations_fail(false);
-	ASSERT_TRUE(WIFEXITED(status));
-	EXPECT_EQ(1, WEXITSTATUS(status));
 }
 
-/* An event that counts how often this task calls a function, or -1 */
-static int counter_of(const char *symbol)
+/* From here on it is counted how often this task looks. Returns the event, or -1. */
+static int count_looks(void)
 {
 	struct perf_event_attr attr;
+	int fd;
 
 	up_attr_init(&attr, pmu_type("kprobe"), 0, 0);
 	attr.sample_period = 0;
-	attr.kprobe_func = (unsigned long)symbol;
-	return syscall(__NR_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	attr.kprobe_func = (unsigned long)"unwind_look_task_work";
+	fd = syscall(__NR_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	return fd < 0 || ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) ? -1 : fd;
+}
+
+/* How often it has looked, or -1 */
+static long long looks(int counter)
+{
+	long long nr;
+
+	if (ioctl(counter, PERF_EVENT_IOC_DISABLE, 0) ||
+	    read(counter, &nr, sizeof(nr)) != sizeof(nr))
+		nr = -1;
+	close(counter);
+	return nr;
 }
 
 static double seconds(void)
@@ -451,44 +459,30 @@ static double seconds(void)
 /* Has the task looked at least @min times since @start, and not more often than it may? */
 static bool looks_are_right(int counter, double start, unsigned int min)
 {
-	uint64_t looks = 0;
-	double allowed;
+	long long nr = looks(counter);
+	double allowed = 16 + 1 + (seconds() - start) * 10;
 
-	ioctl(counter, PERF_EVENT_IOC_DISABLE, 0);
-	if (read(counter, &looks, sizeof(looks)) != sizeof(looks))
-		return false;
-	allowed = 16 + 1 + (seconds() - start) * 10;
-	fprintf(stderr, "# %llu looks, %.0f are allowed\n", (unsigned long long)looks, allowed);
-	return looks >= min && looks <= allowed;
+	fprintf(stderr, "# %lld looks, %.0f are allowed\n", nr, allowed);
+	return nr >= min && nr <= allowed;
 }
 
 /* Each event finds code that is not known. The first sixteen looks come at once. */
 TEST_F(in_place, looks_are_limited)
 {
 	double start = seconds();
-	unsigned int i;
-	int counter;
+	int counter, i;
 
-	counter = counter_of("unwind_look_task_work");
+	counter = count_looks();
 	ASSERT_LE(0, counter);
 	ASSERT_TRUE(open_getppid(self));
-	ASSERT_EQ(0, ioctl(counter, PERF_EVENT_IOC_ENABLE, 0));
 	for (i = 0; i < 200; i++) {
-		void *mem = mmap(NULL, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC,
-				 MAP_PRIVATE | MAP_POPULATE, self->file.fd, 0);
-		struct stack s = { };
+		struct stack s;
 
-		ASSERT_NE(MAP_FAILED, mem);
-		ASSERT_TRUE(plain_stack(&s, mem));
-		s.regs[RAX] = SYS_getppid;
-		up_enable(&self->ring);
-		table_enter(&s);
-		up_disable(&self->ring);
-		up_drain(&self->ring);
+		ASSERT_NE(NULL, new_stack(self, &s));
+		plain_sample(self, SYS_getppid, &s);
 		stack_end(&s);
 	}
 	EXPECT_TRUE(looks_are_right(counter, start, 16));
-	close(counter);
 }
 
 /* A task with a real-time policy does not look; with its usual policy it does. */
@@ -497,32 +491,23 @@ TEST_F(in_place, real_time_task_takes_no_look)
 	static const struct {
 		int policy, priority, looks;
 	} cases[] = { { SCHED_FIFO, 1, 0 }, { SCHED_RR, 1, 0 }, { SCHED_OTHER, 0, 1 } };
-	struct sched_param param = { };
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		int counter = counter_of("unwind_look_task_work");
-		uint64_t looks = 0;
-		struct stack s = { };
-		void *mem;
+		struct sched_param param = { .sched_priority = cases[i].priority };
+		struct stack s;
+		int counter;
 
-		ASSERT_LE(0, counter);
 		ASSERT_TRUE(open_getppid(self));
-		mem = mmap(NULL, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC,
-			   MAP_PRIVATE | MAP_POPULATE, self->file.fd, 0);
-		ASSERT_NE(MAP_FAILED, mem);
-		ASSERT_TRUE(plain_stack(&s, mem));
-		param.sched_priority = cases[i].priority;
+		ASSERT_NE(NULL, new_stack(self, &s));
 		ASSERT_EQ(0, sched_setscheduler(0, cases[i].policy, &param));
 		up_enable(&self->ring);
-		ASSERT_EQ(0, ioctl(counter, PERF_EVENT_IOC_ENABLE, 0));
+		counter = count_looks();
 		table_enter(&s);
-		ASSERT_EQ(sizeof(looks), read(counter, &looks, sizeof(looks)));
-		EXPECT_EQ(cases[i].looks, looks);
+		EXPECT_EQ(cases[i].looks, looks(counter));
 		stack_end(&s);
 		up_close(&self->ring);
 		self->ring.fd = -1;
-		close(counter);
 	}
 }
 
@@ -530,33 +515,24 @@ TEST_F(in_place, real_time_task_takes_no_look)
 TEST_F(in_place, many_events_ask_for_one_look)
 {
 	struct up_ring rings[20] = { };
-	uint64_t looks = 0;
-	unsigned int i;
-	int counter;
+	int counter, i;
 
-	counter = counter_of("unwind_look_task_work");
-	ASSERT_LE(0, counter);
-	for (i = 0; i < ARRAY_SIZE(rings); i++) {
+	for (i = 0; i < (int)ARRAY_SIZE(rings); i++) {
 		ASSERT_TRUE(open_getppid(self));
 		rings[i] = self->ring;
 		up_enable(&rings[i]);
 	}
 	self->ring.fd = -1;
-	ASSERT_EQ(0, ioctl(counter, PERF_EVENT_IOC_ENABLE, 0));
+	counter = count_looks();
 	for (i = 0; i < 10; i++) {
-		void *mem = mmap(NULL, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC,
-				 MAP_PRIVATE | MAP_POPULATE, self->file.fd, 0);
-		struct stack s = { };
+		struct stack s;
 
-		ASSERT_NE(MAP_FAILED, mem);
-		ASSERT_TRUE(plain_stack(&s, mem));
+		ASSERT_NE(NULL, new_stack(self, &s));
 		table_enter(&s);
 		stack_end(&s);
 	}
-	ASSERT_EQ(sizeof(looks), read(counter, &looks, sizeof(looks)));
-	EXPECT_EQ(10, looks);
-	close(counter);
-	for (i = 0; i < ARRAY_SIZE(rings); i++)
+	EXPECT_EQ(10, looks(counter));
+	for (i = 0; i < (int)ARRAY_SIZE(rings); i++)
 		up_close(&rings[i]);
 }
 
@@ -566,16 +542,14 @@ TEST_F(in_place, look_learns_as_deep_as_perf_walks)
 	struct code_file files[2];
 	const struct up_rec *sample;
 	struct stack s = { };
-	uint64_t looks = 0;
-	unsigned int i;
-	int counter;
+	int counter, i;
 
 	table_start(self->table);
-	table_row(self->table, PAGE, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(self->table, PAGE, UNKNOWN);
 	table_row(self->table, AT_MIDDLE, rule_cfa(RSP, 8));
-	table_row(self->table, AT_MIDDLE + 1, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(self->table, AT_MIDDLE + 1, UNKNOWN);
 	table_row(self->table, 8 * PAGE, rule_cfa(RSP, 8));
-	table_row(self->table, 9 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_row(self->table, 9 * PAGE, OUTERMOST);
 	table_end(self->table, 10 * PAGE);
 	for (i = 0; i < 2; i++) {
 		ASSERT_TRUE(file_make(&files[i], test_path(i ? "outer" : "inner"), 0xcc));
@@ -586,19 +560,15 @@ TEST_F(in_place, look_learns_as_deep_as_perf_walks)
 		s.words[i] = (unsigned long)files[i >= 117].mem + PLAIN_CALLER;
 	s.words[i] = (unsigned long)files[1].mem + PLAIN_OUTER;
 
-	counter = counter_of("unwind_look_task_work");
-	ASSERT_LE(0, counter);
 	ASSERT_TRUE(open_getppid(self));
-	ASSERT_EQ(0, ioctl(counter, PERF_EVENT_IOC_ENABLE, 0));
+	counter = count_looks();
 	for (i = 0; i < 10; i++) {
 		sample = plain_sample(self, SYS_getppid, &s);
 		ASSERT_NE(NULL, sample);
 		EXPECT_EQ(122, sample->nr_user);
 		EXPECT_EQ(s.words[120], sample->user[121]);
 	}
-	ASSERT_EQ(sizeof(looks), read(counter, &looks, sizeof(looks)));
-	EXPECT_EQ(1, looks);
-	close(counter);
+	EXPECT_EQ(1, looks(counter));
 	for (i = 0; i < 2; i++)
 		file_end(&files[i]);
 }
@@ -629,24 +599,18 @@ static int fill_cgroup(void)
 /* An event in each system call, and one after each run of task work, in a full cgroup */
 static int events_without_memory(struct _test_data_in_place *self)
 {
-	struct perf_event_attr attr;
 	struct stack s = { };
 	struct up_ring way_out;
 	int counter, i;
 	double start;
 
-	up_attr_init(&attr, pmu_type("kprobe"), 1, 0);
-	attr.exclude_callchain_kernel = 1;
-	attr.kprobe_func = (unsigned long)"task_work_run";
-	counter = counter_of("unwind_look_task_work");
-	if (counter < 0 || up_open_pages(&way_out, &attr, 0, -1, -1, 4) ||
-	    !open_getppid(self) || !plain_stack(&s, self->file.mem))
+	if (!open_kprobe(&way_out, "task_work_run", true) || !open_getppid(self) ||
+	    !plain_stack(&s, self->file.mem))
 		return 1;
-	s.regs[RAX] = SYS_getppid;
-	if (fill_cgroup())
+	counter = count_looks();
+	if (counter < 0 || fill_cgroup())
 		return 2;
 	start = seconds();
-	ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);
 	up_enable(&way_out);
 	up_enable(&self->ring);
 	for (i = 0; i < FULL_EVENTS; i++)
@@ -662,9 +626,6 @@ static int events_without_memory(struct _test_data_in_place *self)
  */
 TEST_F(in_place, looks_without_memory_are_limited)
 {
-	int status;
-	pid_t pid;
-
 	if (must_skip(_metadata, need_file("/sys/fs/cgroup/cgroup.controllers")))
 		return;
 	write_file("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
@@ -672,27 +633,31 @@ TEST_F(in_place, looks_without_memory_are_limited)
 	if (must_skip(_metadata, need_file(FULL_DIR "/memory.max")))
 		return;
 	ASSERT_EQ(0, up_write_number(FULL_DIR "/memory.max", FULL_LIMIT));
-	pid = fork();
-	if (!pid)
-		_exit(events_without_memory(self));
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, IN_CHILD(events_without_memory(self)));
 	rmdir(FULL_DIR);
-	ASSERT_TRUE(WIFEXITED(status));
-	EXPECT_EQ(0, WEXITSTATUS(status));
 }
 
 /* ------------------------------------------------------------------------ */
 /* SFrame tables of the program						      */
 
+/* Code with a table, which is added */
+static bool area_start(struct area *area)
+{
+	return area_make(area, 3, true, false) && !area_add(area);
+}
+
+static void area_end(const struct area *area)
+{
+	remove_table(area->table);
+	munmap(area->mem, AREA_SIZE);
+}
+
 /* The sample of a system call below @code */
 static struct up_rec *code_sample(struct _test_data_in_place *self, const struct code *code)
 {
-	up_forget(&self->ring);
-	up_enable(&self->ring);
+	start_sampling(self);
 	call_code(SYS_getppid, (void *)code->top);
-	up_disable(&self->ring);
-	up_drain(&self->ring);
-	return up_nth(&self->ring, PERF_RECORD_SAMPLE, 0);
+	return stop_sampling(self);
 }
 
 static bool begins_with(const struct up_rec *sample, const struct code *code)
@@ -712,8 +677,7 @@ TEST_F(in_place, table_of_the_program_is_not_read_at_the_event)
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_TRUE(area_make(&area, 3, true, false));
-	ASSERT_EQ(0, area_add(&area));
+	ASSERT_TRUE(area_start(&area));
 	ASSERT_TRUE(open_getppid(self));
 	sample = code_sample(self, &area.code);
 	ASSERT_NE(NULL, sample);
@@ -721,8 +685,7 @@ TEST_F(in_place, table_of_the_program_is_not_read_at_the_event)
 	EXPECT_TRUE(begins_with(code_sample(self, &area.code), &area.code));
 	memset((void *)area.table, 0, area.table_end - area.table);
 	EXPECT_TRUE(begins_with(code_sample(self, &area.code), &area.code));
-	remove_table(area.table);
-	munmap(area.mem, AREA_SIZE);
+	area_end(&area);
 }
 
 /* Add a table for functions with rows of 16 bytes. The last one of the first is outermost. */
@@ -752,12 +715,9 @@ static bool words_show(struct _test_data_in_place *self, u64 *words, u64 outermo
 	u64 want[] = { words[1], outermost };
 	const struct up_rec *sample;
 
-	up_forget(&self->ring);
-	up_enable(&self->ring);
+	start_sampling(self);
 	framed_syscall(SYS_getppid, 0, 0, 0, words, words);
-	up_disable(&self->ring);
-	up_drain(&self->ring);
-	sample = up_nth(&self->ring, PERF_RECORD_SAMPLE, 0);
+	sample = stop_sampling(self);
 	return sample && sample->nr_user &&
 	       up_frames_equal(sample->user + 1, sample->nr_user - 1, want, 1 + found);
 }
@@ -803,8 +763,7 @@ TEST_F(in_place, rules_of_a_function_are_kept_once_it_was_come_to)
 	EXPECT_TRUE(row_has(self, &area, nr, 5, false));
 	EXPECT_TRUE(row_has(self, &area, nr, 6, false));
 	EXPECT_TRUE(row_has(self, &area, nr, 6, true));
-	remove_table(area.table);
-	munmap(area.mem, AREA_SIZE);
+	area_end(&area);
 }
 
 /* Without the device no walk at the event uses them. */
@@ -812,6 +771,7 @@ TEST_F(in_place, no_rules_are_kept_while_the_device_is_closed)
 {
 	unsigned int nr = 64;
 	uint64_t ips[MAX_IPS];
+	u64 words[16] = { };
 	struct area area;
 
 	if (must_skip(_metadata, need_sframe()))
@@ -819,20 +779,17 @@ TEST_F(in_place, no_rules_are_kept_while_the_device_is_closed)
 	close(self->fd);
 	ASSERT_TRUE(area_make(&area, 3, true, false));
 	ASSERT_EQ(0, rows_add(&area, nr));
-	{
-		u64 words[16] = { 0, area.text + 2, area.text + 16 * (nr - 1) + 2 };
-
-		ASSERT_EQ(3, stack_of_words(words, ips));
-		EXPECT_EQ(words[2], ips[2]);
-	}
+	words[1] = area.text + 2;
+	words[2] = area.text + 16 * (nr - 1) + 2;
+	ASSERT_EQ(3, stack_of_words(words, ips));
+	EXPECT_EQ(words[2], ips[2]);
 	self->fd = dev_open();
 	ASSERT_LE(0, self->fd);
 	ASSERT_TRUE(open_getppid(self));
 	/* That of row 0 alone is in the cache. */
 	EXPECT_TRUE(row_has(self, &area, nr, 1, false));
 	EXPECT_TRUE(row_has(self, &area, nr, 2, true));
-	remove_table(area.table);
-	munmap(area.mem, AREA_SIZE);
+	area_end(&area);
 }
 
 /* As many rules as a process can have, by the rows of these functions, and one more function */
@@ -911,8 +868,7 @@ TEST_F(in_place, caller_that_is_no_restorer_has_its_rule)
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_TRUE(area_make(&area, 3, true, false));
-	ASSERT_EQ(0, area_add(&area));
+	ASSERT_TRUE(area_start(&area));
 	ASSERT_TRUE(open_getppid(self));
 	ASSERT_TRUE(is_exact(&area.code));
 	for (i = 1; i < area.code.nr_ips; i++) {
@@ -922,8 +878,7 @@ TEST_F(in_place, caller_that_is_no_restorer_has_its_rule)
 		EXPECT_TRUE(is_exact(&area.code));
 	}
 	EXPECT_EQ(0, raw_sigaction(SIGUSR1, (void *)SIG_DFL, 0, NULL));
-	remove_table(area.table);
-	munmap(area.mem, AREA_SIZE);
+	area_end(&area);
 }
 
 /* Nobody can switch walks by tables on for the whole system by a table of his own. */
@@ -936,8 +891,7 @@ TEST_F(in_place, table_of_the_program_does_not_switch_walks_by_tables_on)
 	if (must_skip(_metadata, need_sframe()))
 		return;
 	close(self->fd);
-	ASSERT_TRUE(area_make(&area, 3, true, false));
-	ASSERT_EQ(0, area_add(&area));
+	ASSERT_TRUE(area_start(&area));
 	ASSERT_TRUE(is_exact(&area.code));
 	ASSERT_TRUE(open_getppid(self));
 	sample = code_sample(self, &area.code);
@@ -947,8 +901,7 @@ TEST_F(in_place, table_of_the_program_does_not_switch_walks_by_tables_on)
 	for (i = 1; i < sample->nr_user; i++)
 		EXPECT_TRUE(sample->user[i] < area.code.addr ||
 			    sample->user[i] >= area.code.end);
-	remove_table(area.table);
-	munmap(area.mem, AREA_SIZE);
+	area_end(&area);
 	self->fd = dev_open();
 	EXPECT_LE(0, self->fd);
 }
@@ -958,10 +911,19 @@ TEST_F(in_place, table_of_the_program_does_not_switch_walks_by_tables_on)
 
 #define DEFERRED	(UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT)
 
+/* Samples of this stack, and of others, where the task sleeps a while */
+static void sample_sleep(struct _test_data_in_place *self, struct stack *s)
+{
+	struct timespec ts = { .tv_nsec = 100000000 };
+
+	s->regs[RDI] = (unsigned long)&ts;
+	s->regs[RSI] = 0;
+	plain_sample(self, SYS_nanosleep, s);
+}
+
 /* It has its stack in the sample, which says so, and nothing is pending. */
 TEST_F(in_place, task_that_sleeps_has_its_stack_in_the_sample)
 {
-	struct timespec ts = { .tv_nsec = 100000000 };
 	struct stack s = { };
 	struct up_rec *sample;
 	size_t i, seen = 0;
@@ -970,9 +932,7 @@ TEST_F(in_place, task_that_sleeps_has_its_stack_in_the_sample)
 	/* Once, so that the file is known */
 	EXPECT_TRUE(walks_plain(self->file.mem, 0));
 	ASSERT_TRUE(plain_stack(&s, self->file.mem));
-	s.regs[RDI] = (unsigned long)&ts;
-	s.regs[RSI] = 0;
-	plain_sample(self, SYS_nanosleep, &s);
+	sample_sleep(self, &s);
 	for (i = 0; (sample = up_nth(&self->ring, PERF_RECORD_SAMPLE, i)); i++) {
 		/* It may be preempted, too. */
 		if (sample->deferred || !has_plain(self, sample))
@@ -986,7 +946,6 @@ TEST_F(in_place, task_that_sleeps_has_its_stack_in_the_sample)
 /* Where the walk in place is cut, the later walk of the task is better. */
 TEST_F(in_place, task_that_sleeps_without_its_stack_at_hand_is_deferred)
 {
-	struct timespec ts = { .tv_nsec = 100000000 };
 	struct table *t = self->table;
 	struct stack s = { };
 	struct up_rec *sample;
@@ -996,15 +955,12 @@ TEST_F(in_place, task_that_sleeps_without_its_stack_at_hand_is_deferred)
 	ASSERT_EQ(0, dev_drop(self->fd, self->nr));
 	table_start(t);
 	table_row(t, AT_MIDDLE, rule_cfa(RSP, 8));
-	table_row(t, AT_MIDDLE + 1, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, AT_MIDDLE + 1, UNKNOWN);
 	table_end(t, 10 * PAGE);
-	self->nr = file_use(self->fd, t, &self->file);
-	ASSERT_LT(0, self->nr);
+	ASSERT_LT(0, file_use(self->fd, t, &self->file));
 	ASSERT_TRUE(open_event(self, "sched", "sched_switch", DEFERRED));
 	ASSERT_TRUE(plain_stack(&s, self->file.mem));
-	s.regs[RDI] = (unsigned long)&ts;
-	s.regs[RSI] = 0;
-	plain_sample(self, SYS_nanosleep, &s);
+	sample_sleep(self, &s);
 	for (i = 0; (sample = up_nth(&self->ring, PERF_RECORD_SAMPLE, i)); i++) {
 		EXPECT_TRUE(sample->deferred);
 		seen += up_count_cookie(&self->ring, sample->cookie) == 1;
@@ -1016,7 +972,6 @@ TEST_F(in_place, task_that_sleeps_without_its_stack_at_hand_is_deferred)
 /* The same where the walk in place cannot say that no caller is missing. */
 TEST_F(in_place, task_that_sleeps_with_an_unchecked_stack_is_deferred)
 {
-	struct timespec ts = { .tv_nsec = 100000000 };
 	u8 *code = map_anon(0, PAGE, PROT_CODE, 0);
 	struct up_rec *sample, *answer;
 	struct stack s = { };
@@ -1036,9 +991,7 @@ TEST_F(in_place, task_that_sleeps_with_an_unchecked_stack_is_deferred)
 	up_close(&self->ring);
 
 	ASSERT_TRUE(open_event(self, "sched", "sched_switch", DEFERRED));
-	s.regs[RDI] = (unsigned long)&ts;
-	s.regs[RSI] = 0;
-	plain_sample(self, SYS_nanosleep, &s);
+	sample_sleep(self, &s);
 	for (i = 0; (sample = up_nth(&self->ring, PERF_RECORD_SAMPLE, i)); i++) {
 		EXPECT_TRUE(sample->deferred);
 		answer = up_answer(&self->ring, sample);

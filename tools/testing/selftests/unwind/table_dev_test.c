@@ -18,20 +18,13 @@
 
 #define SYSCTL_MAX_KB	"/proc/sys/kernel/unwind_table_max_kb"
 
-/* Room for fields of a later kernel */
-union big_make {
-	struct unwind_table_make arg;
+/* An argument of any command, with room for fields of a later kernel */
+union big {
 	u8 bytes[2 * PAGE];
-};
-
-union big_attach {
-	struct unwind_table_attach arg;
-	u8 bytes[2 * PAGE];
-};
-
-union big_query {
-	struct unwind_table_query arg;
-	u8 bytes[2 * PAGE];
+	u32 size;
+	struct unwind_table_make make;
+	struct unwind_table_attach attach;
+	struct unwind_table_query query;
 };
 
 FIXTURE(dev)
@@ -40,6 +33,7 @@ FIXTURE(dev)
 	struct table *table;
 	u8 *data;
 	size_t len;
+	long long max_kb;
 	int fd;
 	int nr;
 	int pidfd;
@@ -50,31 +44,27 @@ FIXTURE_SETUP(dev)
 	self->fd = -1;
 	if (must_skip(_metadata, need_tables()))
 		return;
-	ASSERT_TRUE(file_make(&self->file, test_path("dev"), 0xcc));
-	self->table = calloc(1, sizeof(*self->table));
+	ASSERT_TRUE(tables_start("dev", &self->file, &self->table, &self->fd));
 	self->data = map_anon(0, TABLE_ROOM, PROT_READ | PROT_WRITE, 0);
-	ASSERT_NE(NULL, self->table);
 	ASSERT_NE(MAP_FAILED, (void *)self->data);
 	plain_table(self->table, 0);
 	self->len = table_join(self->table, self->data);
-	self->fd = dev_open();
-	ASSERT_LE(0, self->fd);
 	self->nr = dev_make(self->fd, self->data, self->len);
 	ASSERT_LT(0, self->nr);
 	self->pidfd = pidfd_of(getpid());
 	ASSERT_LE(0, self->pidfd);
+	self->max_kb = up_read_number(SYSCTL_MAX_KB);
+	ASSERT_LT(0, self->max_kb);
 }
 
 FIXTURE_TEARDOWN(dev)
 {
 	if (self->fd < 0)
 		return;
-	close(self->fd);
+	up_write_number(SYSCTL_MAX_KB, self->max_kb);
 	close(self->pidfd);
 	munmap(self->data, TABLE_ROOM);
-	free(self->table);
-	file_end(&self->file);
-	rmdir(test_dir());
+	tables_end(&self->file, self->table, self->fd);
 }
 
 static struct unwind_table_attach attach_arg(struct _test_data_dev *self)
@@ -84,6 +74,155 @@ static struct unwind_table_attach attach_arg(struct _test_data_dev *self)
 	arg = attach_arg_of(self->nr, self->file.mem, &self->file);
 	arg.pidfd = self->pidfd;
 	return arg;
+}
+
+static struct unwind_table_query query_arg(struct _test_data_dev *self)
+{
+	return (struct unwind_table_query){
+		.size = sizeof(struct unwind_table_query), .pidfd = self->pidfd,
+		.address = (unsigned long)self->file.mem,
+	};
+}
+
+/* Drop the table, and make one that is not attached to any file. */
+static bool renew(struct _test_data_dev *self)
+{
+	if (dev_drop(self->fd, self->nr))
+		return false;
+	self->nr = dev_make(self->fd, self->data, self->len);
+	return self->nr > 0;
+}
+
+/* What a command says about an address of a process */
+typedef int ask_fn(struct _test_data_dev *self, int pidfd, u64 address);
+
+static int attach_at(struct _test_data_dev *self, int pidfd, u64 address)
+{
+	struct unwind_table_attach arg = attach_arg(self);
+
+	arg.pidfd = pidfd;
+	arg.address = address;
+	return dev_attach(self->fd, &arg);
+}
+
+static int query_at(struct _test_data_dev *self, int pidfd, u64 address)
+{
+	struct unwind_table_query arg = query_arg(self);
+
+	arg.pidfd = pidfd;
+	arg.address = address;
+	return dev_query(self->fd, &arg);
+}
+
+static void check_processes(struct __test_metadata *_metadata, struct _test_data_dev *self,
+			    ask_fn *ask)
+{
+	const u64 addr = (unsigned long)self->file.mem;
+	int pidfd;
+	pid_t pid;
+
+	EXPECT_EQ(-EBADF, ask(self, -1, addr));
+	EXPECT_EQ(-EBADF, ask(self, self->fd, addr));
+	EXPECT_EQ(-EBADF, ask(self, 1000000, addr));
+
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	pidfd = pidfd_of(pid);
+	ASSERT_LE(0, pidfd);
+	ASSERT_EQ(0, waitid(P_PID, pid, NULL, WEXITED | WNOWAIT));
+	/* It has no memory any more, and then it is gone. */
+	EXPECT_EQ(-ESRCH, ask(self, pidfd, addr));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	EXPECT_EQ(-ESRCH, ask(self, pidfd, addr));
+	close(pidfd);
+
+	/* A kernel thread */
+	pidfd = pidfd_of(2);
+	if (pidfd >= 0) {
+		EXPECT_EQ(-ESRCH, ask(self, pidfd, addr));
+		close(pidfd);
+	}
+}
+
+/* Afterwards the first page of the file is no code. */
+static void check_addresses(struct __test_metadata *_metadata, struct _test_data_dev *self,
+			    ask_fn *ask)
+{
+	u8 *mem = map_anon(0, PAGE, PROT_CODE, 0);
+	const u64 data[] = {
+		0, -1ULL, 1ULL << 47,
+		/* vsyscall */
+		0xffffffffff600000,
+		(unsigned long)&mem, (unsigned long)self->table,
+		(unsigned long)self->file.mem + PAGE - 1,
+	};
+	unsigned int i;
+
+	ASSERT_EQ(0, mprotect(self->file.mem, PAGE, PROT_READ));
+	for (i = 0; i < ARRAY_SIZE(data); i++) {
+		EXPECT_EQ(-EFAULT, ask(self, self->pidfd, data[i])) {
+			TH_LOG("address %#llx", (unsigned long long)data[i]);
+		}
+	}
+	EXPECT_EQ(-ENOEXEC, ask(self, self->pidfd, (unsigned long)mem));
+	ASSERT_EQ(0, munmap(mem, PAGE));
+	EXPECT_EQ(-EFAULT, ask(self, self->pidfd, (unsigned long)mem));
+}
+
+/* Is the argument taken? Then the table can be attached to the file once more. */
+static bool is_taken(struct _test_data_dev *self, unsigned int cmd, union big *big)
+{
+	int ret = ioctl(self->fd, cmd, big);
+
+	if (_IOC_NR(cmd) == _IOC_NR(UNWIND_TABLE_MAKE))
+		return ret > 0;
+	if (_IOC_NR(cmd) == _IOC_NR(UNWIND_TABLE_QUERY))
+		return ret == 1;
+	if (ret || !renew(self))
+		return false;
+	big->attach.table = self->nr;
+	return true;
+}
+
+static int refusal(struct _test_data_dev *self, unsigned int cmd, void *arg)
+{
+	return ioctl(self->fd, cmd, arg) < 0 ? errno : 0;
+}
+
+/* Larger arguments are taken if what is unknown in them is 0. */
+static void check_sizes(struct __test_metadata *_metadata, struct _test_data_dev *self,
+			unsigned int cmd, union big *big)
+{
+	const u32 size = _IOC_SIZE(cmd), sizes[] = { size + 1, size + 8, PAGE };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		big->size = sizes[i];
+		EXPECT_TRUE(is_taken(self, cmd, big));
+		big->bytes[size] = 1;
+		EXPECT_EQ(E2BIG, refusal(self, cmd, big));
+		big->bytes[size] = 0;
+		big->bytes[sizes[i] - 1] = 1;
+		EXPECT_EQ(E2BIG, refusal(self, cmd, big));
+		big->bytes[sizes[i] - 1] = 0;
+		/* It is not looked at. */
+		big->bytes[sizes[i]] = 1;
+		EXPECT_TRUE(is_taken(self, cmd, big));
+		big->bytes[sizes[i]] = 0;
+	}
+	big->size = PAGE + 1;
+	EXPECT_EQ(E2BIG, refusal(self, cmd, big));
+	big->size = -1;
+	EXPECT_EQ(E2BIG, refusal(self, cmd, big));
+	for (i = 0; i < size; i++) {
+		big->size = i;
+		EXPECT_EQ(EINVAL, refusal(self, cmd, big));
+	}
+	/* The size that is part of the command may be that of another kernel. */
+	big->size = 64;
+	EXPECT_TRUE(is_taken(self, _IOC(_IOC_WRITE, UNWIND_TABLE_IOC, _IOC_NR(cmd), 64), big));
+	EXPECT_EQ(EFAULT, refusal(self, cmd, (void *)8));
 }
 
 static int make_arg(int fd, void *arg)
@@ -115,42 +254,38 @@ TEST_F(dev, tables_have_numbers_of_their_own)
 
 TEST_F(dev, make_refuses_arguments_that_make_no_sense)
 {
-	struct unwind_table_make arg = {
-		.size = sizeof(arg), .data = (unsigned long)self->data,
-		.len = self->len,
-	}, bad;
+	const u64 data = (unsigned long)self->data, len = self->len;
+	u8 *last = self->data + TABLE_ROOM - PAGE;
+	const struct {
+		u64 data, len;
+		u32 flags;
+		int ret;
+	} cases[] = {
+		{ data, len, 1, -EINVAL }, { data, len, 1U << 31, -EINVAL },
+		{ data, 0, 0, -EINVAL }, { data, len - 1, 0, -EINVAL },
+		{ data, len + 1, 0, -EINVAL }, { data, 1ULL << 30, 0, -E2BIG },
+		{ data, (1ULL << 32) + len, 0, -E2BIG }, { data, -1ULL, 0, -E2BIG },
+		{ 8, len, 0, -EFAULT }, { 1ULL << 63, len, 0, -EFAULT },
+		/* Only its first byte can be read. */
+		{ (unsigned long)last - 1, len, 0, -EFAULT },
+		{ data, len, 0, 2 },
+	};
+	unsigned int i;
 
-	bad = arg;
-	bad.flags = 1;
-	EXPECT_EQ(-EINVAL, make_arg(self->fd, &bad));
-	bad.flags = 1U << 31;
-	EXPECT_EQ(-EINVAL, make_arg(self->fd, &bad));
-	bad = arg;
-	bad.len = 0;
-	EXPECT_EQ(-EINVAL, make_arg(self->fd, &bad));
-	bad.len = self->len - 1;
-	EXPECT_EQ(-EINVAL, make_arg(self->fd, &bad));
-	bad.len = self->len + 1;
-	EXPECT_EQ(-EINVAL, make_arg(self->fd, &bad));
-	bad.len = 1ULL << 30;
-	EXPECT_EQ(-E2BIG, make_arg(self->fd, &bad));
-	bad.len = (1ULL << 32) + self->len;
-	EXPECT_EQ(-E2BIG, make_arg(self->fd, &bad));
-	bad.len = -1ULL;
-	EXPECT_EQ(-E2BIG, make_arg(self->fd, &bad));
-	bad = arg;
-	bad.data = 8;
-	EXPECT_EQ(-EFAULT, make_arg(self->fd, &bad));
-	bad.data = 1ULL << 63;
-	EXPECT_EQ(-EFAULT, make_arg(self->fd, &bad));
-	/* Only its first byte can be read. */
-	bad.data = (unsigned long)self->data + TABLE_ROOM - 1;
-	ASSERT_EQ(0, mprotect(self->data + TABLE_ROOM - PAGE, PAGE, PROT_NONE));
-	EXPECT_EQ(-EFAULT, make_arg(self->fd, &bad));
+	ASSERT_EQ(0, mprotect(last, PAGE, PROT_NONE));
 	EXPECT_EQ(-EFAULT, make_arg(self->fd, (void *)8));
-	EXPECT_EQ(-EFAULT, make_arg(self->fd, self->data + TABLE_ROOM - PAGE));
-	EXPECT_EQ(1, dev_info(self->fd, "tables"));
-	EXPECT_EQ(2, make_arg(self->fd, &arg));
+	EXPECT_EQ(-EFAULT, make_arg(self->fd, last));
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct unwind_table_make arg = {
+			.size = sizeof(arg), .flags = cases[i].flags, .data = cases[i].data,
+			.len = cases[i].len,
+		};
+
+		EXPECT_EQ(1, dev_info(self->fd, "tables"));
+		EXPECT_EQ(cases[i].ret, make_arg(self->fd, &arg)) {
+			TH_LOG("case %u", i);
+		}
+	}
 }
 
 TEST_F(dev, make_refuses_flags_and_reserved_fields_of_the_header)
@@ -179,46 +314,22 @@ TEST_F(dev, table_at_an_odd_address_is_taken)
 
 TEST_F(dev, make_takes_larger_arguments_if_what_is_unknown_is_0)
 {
-	union big_make *big = calloc(1, sizeof(*big));
-	u32 sizes[] = { sizeof(big->arg) + 1, sizeof(big->arg) + 8, PAGE };
-	unsigned int i;
+	union big big = { };
 
-	ASSERT_NE(NULL, big);
-	big->arg.data = (unsigned long)self->data;
-	big->arg.len = self->len;
-	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
-		big->arg.size = sizes[i];
-		EXPECT_LT(0, make_arg(self->fd, big));
-		big->bytes[sizes[i] - 1] = 1;
-		EXPECT_EQ(-E2BIG, make_arg(self->fd, big));
-		big->bytes[sizes[i] - 1] = 0;
-		/* It is not looked at. */
-		big->bytes[sizes[i]] = 1;
-		EXPECT_LT(0, make_arg(self->fd, big));
-		big->bytes[sizes[i]] = 0;
-	}
-	big->arg.size = PAGE + 1;
-	EXPECT_EQ(-E2BIG, make_arg(self->fd, big));
-	big->arg.size = -1;
-	EXPECT_EQ(-E2BIG, make_arg(self->fd, big));
-	for (i = 0; i < sizeof(big->arg); i++) {
-		big->arg.size = i;
-		EXPECT_EQ(-EINVAL, make_arg(self->fd, big));
-	}
-	free(big);
+	big.make.data = (unsigned long)self->data;
+	big.make.len = self->len;
+	check_sizes(_metadata, self, UNWIND_TABLE_MAKE, &big);
 }
 
 /* The size that is part of the command may be that of another kernel. */
 TEST_F(dev, commands_of_other_sizes_are_the_same)
 {
-	union big_make *big = calloc(1, sizeof(*big));
+	union big big = { };
 
-	ASSERT_NE(NULL, big);
-	big->arg.data = (unsigned long)self->data;
-	big->arg.len = self->len;
-	big->arg.size = 64;
-	EXPECT_EQ(2, ioctl(self->fd, _IOC(_IOC_WRITE, UNWIND_TABLE_IOC, 0, 64), big));
-	free(big);
+	big.make.size = 64;
+	big.make.data = (unsigned long)self->data;
+	big.make.len = self->len;
+	EXPECT_EQ(2, ioctl(self->fd, _IOC(_IOC_WRITE, UNWIND_TABLE_IOC, 0, 64), &big));
 }
 
 TEST_F(dev, other_commands_are_refused)
@@ -286,58 +397,36 @@ TEST_F(dev, trace_event_tells_what_became_of_a_table)
 
 TEST_F(dev, attach_refuses_arguments_that_make_no_sense)
 {
-	struct unwind_table_attach arg = attach_arg(self), bad;
+	const struct unwind_table_attach arg = attach_arg(self);
+	struct unwind_table_attach bad[5] = { arg, arg, arg, arg, arg };
+	unsigned int i;
 
-	bad = arg;
-	bad.flags |= 2;
-	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
-	bad = arg;
-	bad.mtime_nsec = 1000000000;
-	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	bad[0].flags |= 2;
+	bad[1].mtime_nsec = 1000000000;
 	/* The file is named without saying so. */
-	bad = arg;
-	bad.flags = 0;
-	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	bad[2].flags = 0;
 	/* Or no file is named, as for the vDSO. */
-	bad.file = 0;
-	bad.file_size = 0;
-	bad.mtime_sec = 0;
-	bad.mtime_nsec = 0;
-	EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
+	bad[3] = attach_arg_of(self->nr, self->file.mem, NULL);
+	bad[3].pidfd = self->pidfd;
 	/* Arguments for files, with the vDSO */
-	bad = arg;
-	bad.address = getauxval(AT_SYSINFO_EHDR);
-	if (bad.address)
-		EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad));
-	EXPECT_EQ(-EFAULT, ioctl(self->fd, UNWIND_TABLE_ATTACH, 8UL) ? -errno : 0);
+	bad[4].address = getauxval(AT_SYSINFO_EHDR);
+	for (i = 0; i < (bad[4].address ? 5 : 4); i++) {
+		EXPECT_EQ(-EINVAL, dev_attach(self->fd, &bad[i])) {
+			TH_LOG("case %u", i);
+		}
+	}
+	EXPECT_EQ(EFAULT, refusal(self, UNWIND_TABLE_ATTACH, (void *)8));
 	EXPECT_EQ(0, dev_info(self->fd, "attached"));
-	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+	EXPECT_EQ(0, file_attach(self->fd, self->nr, &self->file));
 	EXPECT_EQ(1, dev_info(self->fd, "attached"));
 }
 
 TEST_F(dev, attach_takes_larger_arguments_if_what_is_unknown_is_0)
 {
-	union big_attach *big = calloc(1, sizeof(*big));
-	unsigned int i;
+	union big big = { };
 
-	ASSERT_NE(NULL, big);
-	big->arg = attach_arg(self);
-	big->arg.size = PAGE;
-	big->bytes[PAGE - 1] = 1;
-	EXPECT_EQ(-E2BIG, dev_attach(self->fd, &big->arg));
-	big->bytes[PAGE - 1] = 0;
-	big->bytes[sizeof(big->arg)] = 1;
-	EXPECT_EQ(-E2BIG, dev_attach(self->fd, &big->arg));
-	big->bytes[sizeof(big->arg)] = 0;
-	big->arg.size = PAGE + 1;
-	EXPECT_EQ(-E2BIG, dev_attach(self->fd, &big->arg));
-	for (i = 0; i < sizeof(big->arg); i++) {
-		big->arg.size = i;
-		EXPECT_EQ(-EINVAL, dev_attach(self->fd, &big->arg));
-	}
-	big->arg.size = PAGE;
-	EXPECT_EQ(0, dev_attach(self->fd, &big->arg));
-	free(big);
+	big.attach = attach_arg(self);
+	check_sizes(_metadata, self, UNWIND_TABLE_ATTACH, &big);
 }
 
 TEST_F(dev, attach_wants_a_table_that_there_is)
@@ -375,34 +464,7 @@ TEST_F(dev, drop_wants_a_table_that_there_is)
 
 TEST_F(dev, attach_wants_a_process)
 {
-	struct unwind_table_attach arg = attach_arg(self);
-	pid_t pid;
-
-	arg.pidfd = -1;
-	EXPECT_EQ(-EBADF, dev_attach(self->fd, &arg));
-	arg.pidfd = self->fd;
-	EXPECT_EQ(-EBADF, dev_attach(self->fd, &arg));
-	arg.pidfd = 1000000;
-	EXPECT_EQ(-EBADF, dev_attach(self->fd, &arg));
-
-	pid = fork();
-	if (!pid)
-		_exit(0);
-	arg.pidfd = pidfd_of(pid);
-	ASSERT_LE(0, arg.pidfd);
-	ASSERT_EQ(0, waitid(P_PID, pid, NULL, WEXITED | WNOWAIT));
-	/* It has no memory any more, and then it is gone. */
-	EXPECT_EQ(-ESRCH, dev_attach(self->fd, &arg));
-	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
-	EXPECT_EQ(-ESRCH, dev_attach(self->fd, &arg));
-	close(arg.pidfd);
-
-	/* A kernel thread */
-	arg.pidfd = pidfd_of(2);
-	if (arg.pidfd >= 0) {
-		EXPECT_EQ(-ESRCH, dev_attach(self->fd, &arg));
-		close(arg.pidfd);
-	}
+	check_processes(_metadata, self, attach_at);
 }
 
 static void *sleeps_for_good(void *unused)
@@ -444,8 +506,7 @@ TEST_F(dev, attach_takes_a_process_whose_main_thread_has_exited)
 	EXPECT_NE(NULL, strstr(state, ") Z"));
 	arg.pidfd = pidfd_of(pid);
 	EXPECT_EQ(0, dev_attach(self->fd, &arg));
-	kill(pid, SIGKILL);
-	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+	EXPECT_TRUE(child_kill(pid));
 	EXPECT_EQ(-ESRCH, dev_attach(self->fd, &arg));
 	close(arg.pidfd);
 }
@@ -476,31 +537,11 @@ TEST_F(dev, attach_takes_a_thread)
 TEST_F(dev, attach_wants_executable_code_of_a_file)
 {
 	struct unwind_table_attach arg = attach_arg(self);
-	u8 *mem = map_anon(0, PAGE, PROT_CODE, 0);
 
-	arg.address = 0;
-	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
-	arg.address = -1ULL;
-	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
-	arg.address = 1ULL << 47;
-	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
-	/* vsyscall */
-	arg.address = 0xffffffffff600000;
-	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
-	/* Data */
-	arg.address = (unsigned long)&arg;
-	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
-	arg.address = (unsigned long)self->table;
-	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
-	ASSERT_EQ(0, mprotect(self->file.mem, PAGE, PROT_READ));
-	arg.address = (unsigned long)self->file.mem + PAGE - 1;
-	EXPECT_EQ(-EFAULT, dev_attach(self->fd, &arg));
-	arg.address = (unsigned long)mem;
-	EXPECT_EQ(-ENOEXEC, dev_attach(self->fd, &arg));
-	munmap(mem, PAGE);
+	check_addresses(_metadata, self, attach_at);
 	/* Any address of the mapping will do. The file need not be open for reading. */
 	arg.file = open(self->file.path, O_PATH | O_CLOEXEC);
-	arg.address = (unsigned long)self->file.mem + FILE_PAGES * PAGE - 1;
+	arg.address += FILE_PAGES * PAGE - 1;
 	EXPECT_EQ(0, dev_attach(self->fd, &arg));
 	close(arg.file);
 }
@@ -528,8 +569,7 @@ TEST_F(dev, file_that_took_the_place_of_the_one_that_was_read)
 	struct code_file victim;
 
 	ASSERT_TRUE(make_double(&self->file, "victim", &victim));
-	ASSERT_TRUE(file_map_at(victim.path, (unsigned long)self->file.mem, 0,
-				FILE_PAGES * PAGE));
+	ASSERT_TRUE(file_map_over(&victim, self->file.mem));
 	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &arg));
 	EXPECT_TRUE(walks_by_fp(victim.mem));
 	arg.file = -1;
@@ -543,96 +583,86 @@ TEST_F(dev, file_that_took_the_place_of_the_one_that_was_read)
 
 TEST_F(dev, attach_wants_the_file_that_the_table_is_for)
 {
-	struct unwind_table_attach arg = attach_arg(self), bad;
-	int fd;
+	const struct unwind_table_attach arg = attach_arg(self);
+	struct unwind_table_attach stale[] = { arg, arg, arg, arg, arg, arg };
+	static const struct {
+		int flags, ret;
+	} opens[] = { { O_WRONLY, -ETXTBSY }, { O_RDWR, -ETXTBSY }, { O_RDONLY, 0 } };
+	unsigned int i;
 
-	bad = arg;
-	bad.file_size++;
-	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
-	bad.file_size = 0;
-	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
-	bad.file_size = (1ULL << 32) + arg.file_size;
-	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
-	bad = arg;
-	bad.mtime_sec++;
-	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
-	bad.mtime_sec = -1;
-	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
-	bad = arg;
-	bad.mtime_nsec ^= 1;
-	EXPECT_EQ(-ESTALE, dev_attach(self->fd, &bad));
+	stale[0].file_size++;
+	stale[1].file_size = 0;
+	stale[2].file_size += 1ULL << 32;
+	stale[3].mtime_sec++;
+	stale[4].mtime_sec = -1;
+	stale[5].mtime_nsec ^= 1;
+	for (i = 0; i < ARRAY_SIZE(stale); i++) {
+		EXPECT_EQ(-ESTALE, dev_attach(self->fd, &stale[i])) {
+			TH_LOG("case %u", i);
+		}
+	}
+	for (i = 0; i < ARRAY_SIZE(opens); i++) {
+		int fd = open(self->file.path, opens[i].flags | O_CLOEXEC);
 
-	fd = open(self->file.path, O_WRONLY | O_CLOEXEC);
-	ASSERT_LE(0, fd);
-	EXPECT_EQ(-ETXTBSY, dev_attach(self->fd, &arg));
-	close(fd);
-	fd = open(self->file.path, O_RDWR | O_CLOEXEC);
-	EXPECT_EQ(-ETXTBSY, dev_attach(self->fd, &arg));
-	close(fd);
-	fd = open(self->file.path, O_RDONLY | O_CLOEXEC);
-	EXPECT_EQ(0, dev_attach(self->fd, &arg));
-	close(fd);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(opens[i].ret, file_attach(self->fd, self->nr, &self->file));
+		close(fd);
+	}
 }
 
 /* Nothing is written to it, but somebody could. */
 TEST_F(dev, file_with_a_writable_mapping_is_open_for_writing)
 {
-	struct unwind_table_attach arg = attach_arg(self);
 	int fd = open(self->file.path, O_RDWR | O_CLOEXEC);
-	void *mem;
+	void *mem = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-	mem = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	ASSERT_NE(MAP_FAILED, mem);
-	EXPECT_EQ(-ETXTBSY, dev_attach(self->fd, &arg));
+	EXPECT_EQ(-ETXTBSY, file_attach(self->fd, self->nr, &self->file));
 	munmap(mem, PAGE);
-	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+	EXPECT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+}
+
+/* Change the time of the file, and attach to the file as it is then. */
+static int attach_changed(struct _test_data_dev *self, const struct timespec *times)
+{
+	struct code_file *f = &self->file;
+
+	if (utimensat(AT_FDCWD, f->path, times, 0) || fstat(f->fd, &f->st))
+		return -EIO;
+	return file_attach(self->fd, self->nr, f);
 }
 
 /* A change just now might not show. */
 TEST_F(dev, file_that_was_changed_just_now)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
-	struct unwind_table_attach arg;
-	struct code_file *f = &self->file;
 	int i, ret = 0;
 
 	/* In the same tick of the clock, unless that goes on in between */
 	for (i = 0; i < 1000 && !ret; i++) {
-		ASSERT_EQ(0, utimensat(AT_FDCWD, f->path, NULL, 0));
-		ASSERT_EQ(0, fstat(f->fd, &f->st));
-		arg = attach_arg(self);
-		ret = dev_attach(self->fd, &arg);
-		if (!ret) {
-			ASSERT_EQ(0, dev_drop(self->fd, self->nr));
-			self->nr = dev_make(self->fd, self->data, self->len);
-		}
+		ret = attach_changed(self, NULL);
+		if (!ret)
+			ASSERT_TRUE(renew(self));
 	}
 	EXPECT_EQ(-ETXTBSY, ret);
-	wait_for_clock(&f->st);
-	EXPECT_EQ(0, dev_attach(self->fd, &arg));
-	ASSERT_EQ(0, dev_drop(self->fd, self->nr));
-	self->nr = dev_make(self->fd, self->data, self->len);
+	wait_for_clock(&self->file.st);
+	EXPECT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	ASSERT_TRUE(renew(self));
 
 	/* In the same second, where there is nothing finer */
 	clock_gettime(CLOCK_REALTIME, &times[1]);
 	times[1].tv_nsec = 0;
-	ASSERT_EQ(0, futimens(f->fd, times));
-	ASSERT_EQ(0, fstat(f->fd, &f->st));
-	arg = attach_arg(self);
-	EXPECT_EQ(-ETXTBSY, dev_attach(self->fd, &arg));
+	EXPECT_EQ(-ETXTBSY, attach_changed(self, times));
 	times[1].tv_sec -= 10;
-	ASSERT_EQ(0, futimens(f->fd, times));
-	ASSERT_EQ(0, fstat(f->fd, &f->st));
-	arg = attach_arg(self);
-	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+	EXPECT_EQ(0, attach_changed(self, times));
 }
 
 /* It is not counted as open for writing, but the holder of the descriptor can write. */
 TEST_F(dev, memfd_needs_to_be_sealed)
 {
 	struct code_file f = { .fd = memfd_create("table", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
-	struct unwind_table_attach arg;
+	const pid_t me = getpid();
 	void *rw;
 
 	ASSERT_EQ(0, ftruncate(f.fd, PAGE));
@@ -640,18 +670,16 @@ TEST_F(dev, memfd_needs_to_be_sealed)
 	wait_for_clock(&f.st);
 	f.mem = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, f.fd, 0);
 	ASSERT_NE(MAP_FAILED, (void *)f.mem);
-	arg = attach_arg_of(self->nr, f.mem, &f);
-	arg.pidfd = self->pidfd;
-	EXPECT_EQ(-ENOEXEC, dev_attach(self->fd, &arg));
+	EXPECT_EQ(-ENOEXEC, attach_as(self->fd, self->nr, me, f.mem, &f));
 	ASSERT_EQ(0, fcntl(f.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
-	EXPECT_EQ(-ENOEXEC, dev_attach(self->fd, &arg));
+	EXPECT_EQ(-ENOEXEC, attach_as(self->fd, self->nr, me, f.mem, &f));
 	/* A process that had it mapped before can still write. */
 	rw = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, f.fd, 0);
 	ASSERT_NE(MAP_FAILED, rw);
 	ASSERT_EQ(0, fcntl(f.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
-	EXPECT_EQ(-ETXTBSY, dev_attach(self->fd, &arg));
+	EXPECT_EQ(-ETXTBSY, attach_as(self->fd, self->nr, me, f.mem, &f));
 	munmap(rw, PAGE);
-	EXPECT_EQ(0, dev_attach(self->fd, &arg));
+	EXPECT_EQ(0, attach_as(self->fd, self->nr, me, f.mem, &f));
 	munmap(f.mem, PAGE);
 	close(f.fd);
 }
@@ -698,18 +726,10 @@ TEST_F(dev, table_for_many_files)
 /* ------------------------------------------------------------------------ */
 /* UNWIND_TABLE_QUERY							      */
 
-static struct unwind_table_query query_arg(struct _test_data_dev *self)
-{
-	return (struct unwind_table_query){
-		.size = sizeof(struct unwind_table_query), .pidfd = self->pidfd,
-		.address = (unsigned long)self->file.mem,
-	};
-}
-
 TEST_F(dev, query_tells_whether_there_is_a_table)
 {
 	struct unwind_table_query arg = query_arg(self);
-	int other = dev_open(), nr;
+	int other = dev_open();
 
 	EXPECT_EQ(0, dev_query(self->fd, &arg));
 	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
@@ -718,8 +738,7 @@ TEST_F(dev, query_tells_whether_there_is_a_table)
 	arg.address += FILE_PAGES * PAGE - 1;
 	EXPECT_EQ(1, dev_query(self->fd, &arg));
 	EXPECT_EQ(1, dev_query(other, &arg));
-	nr = dev_make(other, self->data, self->len);
-	ASSERT_EQ(0, file_attach(other, nr, &self->file));
+	ASSERT_LT(0, plain_use(other, 0, &self->file));
 	ASSERT_EQ(0, dev_drop(self->fd, self->nr));
 	EXPECT_EQ(1, dev_query(self->fd, &arg));
 	close(other);
@@ -729,12 +748,9 @@ TEST_F(dev, query_tells_whether_there_is_a_table)
 /* Also where a walk would find no rule */
 TEST_F(dev, query_is_about_the_file_and_not_about_the_rules)
 {
-	struct code_file second = self->file;
-	struct code_file other;
+	struct code_file second = self->file, other;
 
-	table_start(self->table);
-	table_row(self->table, 12 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
-	table_end(self->table, 13 * PAGE);
+	table_of_one(self->table, 12 * PAGE, OUTERMOST, 13 * PAGE);
 	ASSERT_LT(0, file_use(self->fd, self->table, &self->file));
 	EXPECT_EQ(1, dev_query_at(self->fd, getpid(), self->file.mem));
 	ASSERT_TRUE(file_map(&second));
@@ -742,11 +758,9 @@ TEST_F(dev, query_is_about_the_file_and_not_about_the_rules)
 	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
 	EXPECT_EQ(0, dev_query_at(self->fd, getpid(), other.mem));
 	/* It takes the place of the second mapping. */
-	ASSERT_TRUE(file_map_at(other.path, (unsigned long)second.mem, 0,
-				FILE_PAGES * PAGE));
+	ASSERT_TRUE(file_map_over(&other, second.mem));
 	EXPECT_EQ(0, dev_query_at(self->fd, getpid(), second.mem));
-	ASSERT_TRUE(file_map_at(self->file.path, (unsigned long)second.mem, 0,
-				FILE_PAGES * PAGE));
+	ASSERT_TRUE(file_map_over(&self->file, second.mem));
 	EXPECT_EQ(1, dev_query_at(self->fd, getpid(), second.mem));
 	file_unmap(&second);
 	file_end(&other);
@@ -767,124 +781,62 @@ TEST_F(dev, query_of_the_vdso)
 
 TEST_F(dev, query_wants_executable_code_of_a_file)
 {
-	struct unwind_table_query arg = query_arg(self);
-	u8 *mem = map_anon(0, PAGE, PROT_CODE, 0);
+	u8 *code = self->file.mem + PAGE;
 
 	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
-	arg.address = 0;
-	EXPECT_EQ(-EFAULT, dev_query(self->fd, &arg));
-	arg.address = -1ULL;
-	EXPECT_EQ(-EFAULT, dev_query(self->fd, &arg));
-	/* vsyscall */
-	arg.address = 0xffffffffff600000;
-	EXPECT_EQ(-EFAULT, dev_query(self->fd, &arg));
-	/* Data */
-	arg.address = (unsigned long)&arg;
-	EXPECT_EQ(-EFAULT, dev_query(self->fd, &arg));
-	ASSERT_EQ(0, mprotect(self->file.mem, PAGE, PROT_READ));
-	arg.address = (unsigned long)self->file.mem + PAGE - 1;
-	EXPECT_EQ(-EFAULT, dev_query(self->fd, &arg));
-	arg.address = (unsigned long)self->file.mem + PAGE;
-	EXPECT_EQ(1, dev_query(self->fd, &arg));
-	arg.address = (unsigned long)mem;
-	EXPECT_EQ(-ENOEXEC, dev_query(self->fd, &arg));
-	ASSERT_EQ(0, munmap(mem, PAGE));
-	EXPECT_EQ(-EFAULT, dev_query(self->fd, &arg));
+	check_addresses(_metadata, self, query_at);
+	EXPECT_EQ(1, dev_query_at(self->fd, getpid(), code));
 	/* Code that may differ from that of the file */
-	ASSERT_EQ(0, mprotect(self->file.mem + PAGE, PAGE, PROT_CODE));
-	arg.address = (unsigned long)self->file.mem + PAGE;
-	EXPECT_EQ(-ETXTBSY, dev_query(self->fd, &arg));
-	ASSERT_EQ(0, mprotect(self->file.mem + PAGE, PAGE, PROT_READ | PROT_EXEC));
-	EXPECT_EQ(1, dev_query(self->fd, &arg));
+	ASSERT_EQ(0, mprotect(code, PAGE, PROT_CODE));
+	EXPECT_EQ(-ETXTBSY, dev_query_at(self->fd, getpid(), code));
+	ASSERT_EQ(0, mprotect(code, PAGE, PROT_READ | PROT_EXEC));
+	EXPECT_EQ(1, dev_query_at(self->fd, getpid(), code));
 }
 
 TEST_F(dev, query_wants_a_process)
 {
-	struct unwind_table_query arg = query_arg(self);
-	pid_t pid;
+	check_processes(_metadata, self, query_at);
+}
 
-	arg.pidfd = -1;
-	EXPECT_EQ(-EBADF, dev_query(self->fd, &arg));
-	arg.pidfd = self->fd;
-	EXPECT_EQ(-EBADF, dev_query(self->fd, &arg));
-	arg.pidfd = 1000000;
-	EXPECT_EQ(-EBADF, dev_query(self->fd, &arg));
+struct moved {
+	const struct code_file *file;
+	u8 *to;
+};
 
-	pid = fork();
-	if (!pid)
-		_exit(0);
-	arg.pidfd = pidfd_of(pid);
-	ASSERT_LE(0, arg.pidfd);
-	ASSERT_EQ(0, waitid(P_PID, pid, NULL, WEXITED | WNOWAIT));
-	EXPECT_EQ(-ESRCH, dev_query(self->fd, &arg));
-	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
-	EXPECT_EQ(-ESRCH, dev_query(self->fd, &arg));
-	close(arg.pidfd);
+/* The file is mapped elsewhere. */
+static bool moves_the_file(void *arg)
+{
+	const struct moved *m = arg;
+
+	return file_map_at(m->file->path, (unsigned long)m->to, PAGE, PAGE) &&
+	       !munmap(m->file->mem, FILE_PAGES * PAGE);
 }
 
 /* It looks into the other one, not into the caller. */
 TEST_F(dev, query_is_about_the_process_that_it_names)
 {
 	u8 *mem = map_anon(0, PAGE, PROT_CODE, 0);
-	int ready[2];
+	struct moved moved = { &self->file, mem };
 	pid_t pid;
-	char c;
 
 	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
-	ASSERT_EQ(0, pipe(ready));
-	pid = fork();
-	if (!pid) {
-		alarm(60);
-		if (!file_map_at(self->file.path, (unsigned long)mem, PAGE, PAGE) ||
-		    munmap(self->file.mem, FILE_PAGES * PAGE))
-			_exit(1);
-		if (write(ready[1], "x", 1) == 1)
-			pause();
-		_exit(2);
-	}
-	close(ready[1]);
-	ASSERT_EQ(1, read(ready[0], &c, 1));
+	pid = child_that_waits(moves_the_file, &moved);
+	ASSERT_LT(0, pid);
 	EXPECT_EQ(1, dev_query_at(self->fd, pid, mem));
 	EXPECT_EQ(-ENOEXEC, dev_query_at(self->fd, getpid(), mem));
 	EXPECT_EQ(-EFAULT, dev_query_at(self->fd, pid, self->file.mem));
 	EXPECT_EQ(1, dev_query_at(self->fd, getpid(), self->file.mem));
-	kill(pid, SIGKILL);
-	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
-	close(ready[0]);
+	ASSERT_TRUE(child_kill(pid));
 	munmap(mem, PAGE);
 }
 
 TEST_F(dev, query_takes_larger_arguments_if_what_is_unknown_is_0)
 {
-	union big_query *big = calloc(1, sizeof(*big));
-	u32 sizes[] = { sizeof(big->arg) + 1, sizeof(big->arg) + 8, PAGE };
-	unsigned int i;
+	union big big = { };
 
-	ASSERT_NE(NULL, big);
 	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
-	big->arg = query_arg(self);
-	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
-		big->arg.size = sizes[i];
-		EXPECT_EQ(1, dev_query(self->fd, &big->arg));
-		big->bytes[sizes[i] - 1] = 1;
-		EXPECT_EQ(-E2BIG, dev_query(self->fd, &big->arg));
-		big->bytes[sizes[i] - 1] = 0;
-		/* It is not looked at. */
-		big->bytes[sizes[i]] = 1;
-		EXPECT_EQ(1, dev_query(self->fd, &big->arg));
-		big->bytes[sizes[i]] = 0;
-	}
-	big->arg.size = PAGE + 1;
-	EXPECT_EQ(-E2BIG, dev_query(self->fd, &big->arg));
-	for (i = 0; i < sizeof(big->arg); i++) {
-		big->arg.size = i;
-		EXPECT_EQ(-EINVAL, dev_query(self->fd, &big->arg));
-	}
-	/* The size that is part of the command may be that of another kernel. */
-	big->arg.size = 64;
-	EXPECT_EQ(1, ioctl(self->fd, _IOC(_IOC_WRITE, UNWIND_TABLE_IOC, 3, 64), big));
-	EXPECT_EQ(-EFAULT, dev_query(self->fd, (void *)8));
-	free(big);
+	big.query = query_arg(self);
+	check_sizes(_metadata, self, UNWIND_TABLE_QUERY, &big);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -915,47 +867,29 @@ static bool become_nobody(u64 caps)
 	       !prctl(PR_SET_DUMPABLE, 1);
 }
 
-/* The exit status of a child that runs @run */
-#define IN_CHILD(run) ({						\
-	int __status;							\
-	pid_t __pid = fork();						\
-									\
-	if (!__pid) {							\
-		alarm(60);						\
-		_exit(run);						\
-	}								\
-	waitpid(__pid, &__status, 0) == __pid && WIFEXITED(__status) ?	\
-		WEXITSTATUS(__status) : -1;				\
-})
-
 /* All of these return an errno. */
 static int opens_as_nobody(u64 caps)
 {
-	int fd;
+	int fd = become_nobody(caps) ? dev_open() : -200;
 
-	if (!become_nobody(caps))
-		return 200;
-	fd = dev_open();
 	return fd < 0 ? -fd : 0;
 }
 
 TEST_F(dev, opening_takes_cap_perfmon)
 {
+	const u64 perfmon = CAP(CAP_PERFMON), admin = CAP(CAP_SYS_ADMIN);
+	const u64 others = (2 * admin - 1) & ~(perfmon | admin);
+
 	EXPECT_EQ(EPERM, IN_CHILD(opens_as_nobody(0)));
-	EXPECT_EQ(0, IN_CHILD(opens_as_nobody(CAP(CAP_PERFMON))));
-	EXPECT_EQ(0, IN_CHILD(opens_as_nobody(CAP(CAP_SYS_ADMIN))));
-	EXPECT_EQ(EPERM, IN_CHILD(opens_as_nobody(~(CAP(CAP_PERFMON) |
-						    CAP(CAP_SYS_ADMIN)) &
-						  (CAP(CAP_SYS_ADMIN) * 2 - 1))));
+	EXPECT_EQ(0, IN_CHILD(opens_as_nobody(perfmon)));
+	EXPECT_EQ(0, IN_CHILD(opens_as_nobody(admin)));
+	EXPECT_EQ(EPERM, IN_CHILD(opens_as_nobody(others)));
 }
 
 static int opens_as_root_of_a_namespace(void)
 {
-	int fd;
+	int fd = unshare(CLONE_NEWUSER) ? -201 : dev_open();
 
-	if (unshare(CLONE_NEWUSER))
-		return 201;
-	fd = dev_open();
 	return fd < 0 ? -fd : 0;
 }
 
@@ -979,13 +913,6 @@ static int makes_and_drops_as_nobody(struct _test_data_dev *self)
 	return nr < 0 ? -nr : -dev_drop(self->fd, nr);
 }
 
-static int attaches_own_as_nobody(struct _test_data_dev *self, u64 caps)
-{
-	if (!become_nobody(caps))
-		return 200;
-	return -file_attach(self->fd, self->nr, &self->file);
-}
-
 static int attaches_to_as_nobody(struct _test_data_dev *self, pid_t pid, u64 caps)
 {
 	if (!become_nobody(caps))
@@ -1005,16 +932,15 @@ TEST_F(dev, attaching_takes_cap_perfmon_and_ptrace_access)
 	u64 perfmon = CAP(CAP_PERFMON), ptrace = CAP(CAP_SYS_PTRACE);
 	pid_t me = getpid();
 
-	EXPECT_EQ(EPERM, IN_CHILD(attaches_own_as_nobody(self, 0)));
+	EXPECT_EQ(EPERM, IN_CHILD(attaches_to_as_nobody(self, getpid(), 0)));
 	EXPECT_EQ(EPERM, IN_CHILD(attaches_to_as_nobody(self, me, 0)));
 	EXPECT_EQ(EPERM, IN_CHILD(attaches_to_as_nobody(self, me, ptrace)));
 	EXPECT_EQ(EACCES, IN_CHILD(attaches_to_as_nobody(self, me, perfmon)));
 	EXPECT_EQ(0, dev_info(self->fd, "attached"));
 	EXPECT_EQ(0, IN_CHILD(attaches_to_as_nobody(self, me, perfmon | ptrace)));
 	ASSERT_EQ(1, dev_info(self->fd, "attached"));
-	ASSERT_EQ(0, dev_drop(self->fd, self->nr));
-	self->nr = dev_make(self->fd, self->data, self->len);
-	EXPECT_EQ(0, IN_CHILD(attaches_own_as_nobody(self, perfmon)));
+	ASSERT_TRUE(renew(self));
+	EXPECT_EQ(0, IN_CHILD(attaches_to_as_nobody(self, getpid(), perfmon)));
 	EXPECT_EQ(1, dev_info(self->fd, "attached"));
 }
 
@@ -1046,48 +972,27 @@ TEST_F(dev, asking_takes_cap_perfmon_and_ptrace_access)
 /* ------------------------------------------------------------------------ */
 /* Descriptors that are passed on					      */
 
-/* A message of one byte, with room for a descriptor */
-struct fd_msg {
-	char c;
-	char room[CMSG_SPACE(sizeof(int))];
-	struct iovec iov;
-	struct msghdr msg;
-};
-
-static struct msghdr *fd_msg_init(struct fd_msg *m)
+/* Send a message of one byte with a descriptor, or receive one. Returns that, or -1. */
+static int pass_fd(int sock, int fd)
 {
-	memset(m, 0, sizeof(*m));
-	m->iov.iov_base = &m->c;
-	m->iov.iov_len = 1;
-	m->msg.msg_iov = &m->iov;
-	m->msg.msg_iovlen = 1;
-	m->msg.msg_control = m->room;
-	m->msg.msg_controllen = sizeof(m->room);
-	return &m->msg;
-}
+	char c = 0, room[CMSG_SPACE(sizeof(fd))] = { };
+	struct iovec iov = { .iov_base = &c, .iov_len = 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room,
+		.msg_controllen = sizeof(room),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
 
-static int send_fd(int sock, int fd)
-{
-	struct fd_msg m;
-	struct msghdr *msg = fd_msg_init(&m);
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
-
+	if (fd < 0) {
+		if (recvmsg(sock, &msg, 0) == 1 && msg.msg_controllen)
+			memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
+		return fd;
+	}
 	cmsg->cmsg_level = SOL_SOCKET;
 	cmsg->cmsg_type = SCM_RIGHTS;
 	cmsg->cmsg_len = CMSG_LEN(sizeof(fd));
 	memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
-	return sendmsg(sock, msg, 0) == 1 ? 0 : -1;
-}
-
-static int receive_fd(int sock)
-{
-	struct fd_msg m;
-	struct msghdr *msg = fd_msg_init(&m);
-	int fd = -1;
-
-	if (recvmsg(sock, msg, 0) == 1 && CMSG_FIRSTHDR(msg))
-		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(msg)), sizeof(fd));
-	return fd;
+	return sendmsg(sock, &msg, 0) == 1 ? fd : -1;
 }
 
 /* A child attaches to its parent, and passes its descriptor on. */
@@ -1098,7 +1003,7 @@ static int child_sends(struct _test_data_dev *self, int sock)
 	nr = dev_make(fd, self->data, self->len);
 	if (nr < 0 || attach_as(fd, nr, getppid(), self->file.mem, &self->file))
 		return 1;
-	return send_fd(sock, fd) ? 2 : 0;
+	return pass_fd(sock, fd) < 0 ? 2 : 0;
 }
 
 TEST_F(dev, passed_descriptor_keeps_its_tables)
@@ -1109,7 +1014,7 @@ TEST_F(dev, passed_descriptor_keeps_its_tables)
 	EXPECT_EQ(0, IN_CHILD(child_sends(self, socks[1])));
 	/* It is in the socket only. */
 	EXPECT_TRUE(walks_plain(self->file.mem, 0));
-	fd = receive_fd(socks[0]);
+	fd = pass_fd(socks[0], -1);
 	ASSERT_LE(0, fd);
 	EXPECT_TRUE(walks_plain(self->file.mem, 0));
 	EXPECT_EQ(1, dev_info(fd, "tables"));
@@ -1248,35 +1153,28 @@ TEST_F(dev, vdso_takes_cap_sys_admin)
 	EXPECT_EQ(0, IN_CHILD(attaches_as(self, WITH_ADMIN, PERFMON, vdso, NULL)));
 }
 
+static bool unshares(void *unused)
+{
+	return !unshare(CLONE_NEWUSER);
+}
+
 /* A user namespace in which root's files are nobody's, or -1 */
 static int open_namespace(void)
 {
+	static const char * const maps[] = { "uid_map", "gid_map" };
+	pid_t pid = child_that_waits(unshares, NULL);
 	char path[48];
-	int ready[2], fd = -1;
-	pid_t pid;
-	char c;
+	int i, fd;
 
-	if (pipe(ready))
+	if (pid < 0)
 		return -1;
-	pid = fork();
-	if (!pid) {
-		alarm(60);
-		if (!unshare(CLONE_NEWUSER) && write(ready[1], "x", 1) == 1)
-			pause();
-		_exit(1);
-	}
-	close(ready[1]);
-	if (read(ready[0], &c, 1) == 1) {
-		snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
+	for (i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/%s", pid, maps[i]);
 		write_file(path, "0 65534 1");
-		snprintf(path, sizeof(path), "/proc/%d/gid_map", pid);
-		write_file(path, "0 65534 1");
-		snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
 	}
-	close(ready[0]);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	child_kill(pid);
 	return fd;
 }
 
@@ -1328,7 +1226,7 @@ static int attaches_and_sends(struct _test_data_dev *self, int sock)
 {
 	if (attaches_file_as(self, PERFMON, PERFMON, &self->file))
 		return 1;
-	return send_fd(sock, self->fd) ? 2 : 0;
+	return pass_fd(sock, self->fd) < 0 ? 2 : 0;
 }
 
 /* The rights are checked once. The descriptor lets root do no more than its opener could. */
@@ -1340,7 +1238,7 @@ TEST_F(dev, table_of_a_file_whose_owner_changes_stays)
 	ASSERT_EQ(0, chown(self->file.path, NOBODY, 0));
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, socks));
 	ASSERT_EQ(0, IN_CHILD(attaches_and_sends(self, socks[1])));
-	fd = receive_fd(socks[0]);
+	fd = pass_fd(socks[0], -1);
 	ASSERT_LE(0, fd);
 	EXPECT_TRUE(walks_plain(self->file.mem, 0));
 	ASSERT_EQ(0, chown(self->file.path, 0, 0));
@@ -1411,6 +1309,12 @@ static int waits_in_execve(const struct slow_disk *disk)
 	slow_page_is_asked_for(disk) ? __pid : -1;			\
 })
 
+/* A disk whose page does not come until slow_page_supply() */
+static bool withhold_page(struct slow_disk *disk)
+{
+	return slow_disk_open(disk, zeroes, SLOW_PAGE_SIZE) && slow_page_withhold(disk, 0);
+}
+
 TEST_F(dev, nobody_waits_for_a_process_that_has_its_memory_locked)
 {
 	static struct slow_disk disk;
@@ -1420,8 +1324,7 @@ TEST_F(dev, nobody_waits_for_a_process_that_has_its_memory_locked)
 
 	if (must_skip(_metadata, need_slow_disk()))
 		return;
-	ASSERT_TRUE(slow_disk_open(&disk, zeroes, SLOW_PAGE_SIZE));
-	ASSERT_TRUE(slow_page_withhold(&disk, 0));
+	ASSERT_TRUE(withhold_page(&disk));
 	pid = CHILD_THAT_WAITS(&disk, locks_its_memory(&disk, mem));
 	ASSERT_LT(0, pid);
 	EXPECT_EQ(-EAGAIN, attach_as(self->fd, self->nr, pid, mem, &self->file));
@@ -1441,8 +1344,7 @@ TEST_F(dev, nobody_waits_for_a_process_that_has_its_memory_locked)
 	}
 	/* A disk is no file that could have a table. */
 	EXPECT_EQ(-ENOEXEC, ret);
-	kill(pid, SIGKILL);
-	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+	EXPECT_TRUE(child_kill(pid));
 }
 
 TEST_F(dev, nobody_waits_for_a_process_in_execve)
@@ -1451,11 +1353,9 @@ TEST_F(dev, nobody_waits_for_a_process_in_execve)
 	int status = -1, i, ret = 0;
 	pid_t pid;
 
-	if (must_skip(_metadata, need_slow_disk()) || must_skip(_metadata, need_aio()) ||
-	    must_skip(_metadata, need_program("exec_target")))
+	if (must_skip(_metadata, need_slow_disk() ?: need_aio() ?: need_program("exec_target")))
 		return;
-	ASSERT_TRUE(slow_disk_open(&disk, zeroes, SLOW_PAGE_SIZE));
-	ASSERT_TRUE(slow_page_withhold(&disk, 0));
+	ASSERT_TRUE(withhold_page(&disk));
 	pid = CHILD_THAT_WAITS(&disk, waits_in_execve(&disk));
 	ASSERT_LT(0, pid);
 	/* Until then it has the file mapped. */
@@ -1505,11 +1405,9 @@ static size_t large_table(struct _test_data_dev *self, unsigned int kb)
  */
 static long long all_bytes(struct _test_data_dev *self)
 {
-	long long max = up_read_number(SYSCTL_MAX_KB);
-
 	if (up_write_number(SYSCTL_MAX_KB, 0) ||
 	    dev_make(self->fd, self->data, self->len) != -ENOSPC ||
-	    up_write_number(SYSCTL_MAX_KB, max))
+	    up_write_number(SYSCTL_MAX_KB, self->max_kb))
 		return -1;
 	return dev_info(self->fd, "all_bytes");
 }
@@ -1561,12 +1459,12 @@ TEST_F(dev, what_a_process_leaves_is_given_back)
 TEST_F(dev, tables_are_made_and_dropped_a_thousand_times)
 {
 	long long bytes = all_bytes(self), tables = dev_info(self->fd, "all_tables");
-	int i, nr;
+	int i;
 
 	for (i = 0; i < 1000; i++) {
-		nr = dev_make(self->fd, self->data, self->len);
+		int nr = file_use(self->fd, self->table, &self->file);
+
 		ASSERT_LT(0, nr);
-		ASSERT_EQ(0, file_attach(self->fd, nr, &self->file));
 		if (i % 100 == 0)
 			EXPECT_TRUE(walks_plain(self->file.mem, 0));
 		ASSERT_EQ(0, dev_drop(self->fd, nr));
@@ -1582,7 +1480,7 @@ TEST_F(dev, tables_are_made_and_dropped_a_thousand_times)
 /* There is room for one at a time, and for the copy that it is made from. */
 TEST_F(dev, table_that_was_dropped_makes_room_at_once)
 {
-	long long old = up_read_number(SYSCTL_MAX_KB), all = all_bytes(self);
+	long long all = all_bytes(self);
 	size_t len = large_table(self, 200);
 	int i, nr;
 
@@ -1593,17 +1491,14 @@ TEST_F(dev, table_that_was_dropped_makes_room_at_once)
 		EXPECT_EQ(-ENOSPC, dev_make(self->fd, self->data, len));
 		EXPECT_EQ(0, dev_drop(self->fd, nr));
 	}
-	up_write_number(SYSCTL_MAX_KB, old);
 }
 
 TEST_F(dev, sysctl_limits_all_tables_together)
 {
-	long long old = up_read_number(SYSCTL_MAX_KB), all;
+	long long all = all_bytes(self);
 	size_t len = large_table(self, 200);
 	int nr, other = dev_open();
 
-	ASSERT_LT(0, old);
-	all = all_bytes(self);
 	/* Two, and the copy from which the second one is made */
 	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, all / 1024 + 1 + 700));
 	nr = dev_make(self->fd, self->data, len);
@@ -1617,7 +1512,7 @@ TEST_F(dev, sysctl_limits_all_tables_together)
 	/* Less than there is already */
 	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, 0));
 	EXPECT_EQ(-ENOSPC, dev_make(self->fd, self->data, len));
-	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, old));
+	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, self->max_kb));
 	EXPECT_LT(0, dev_make(self->fd, self->data, len));
 	close(other);
 }
@@ -1640,7 +1535,7 @@ static void *makes_slowly(void *data)
 /* Each thread may have a copy of a table that it hands in, and room for the table. */
 TEST_F(dev, sysctl_limits_copies_that_are_not_tables_yet)
 {
-	long long old = up_read_number(SYSCTL_MAX_KB), all = all_bytes(self);
+	long long all = all_bytes(self);
 	size_t len = large_table(self, 200), room = (len + PAGE - 1) & -PAGE;
 	struct slow_make slow = { .fd = self->fd, .len = len };
 	struct uffdio_copy copy = { .src = (unsigned long)self->data, .len = room };
@@ -1664,7 +1559,6 @@ TEST_F(dev, sysctl_limits_copies_that_are_not_tables_yet)
 	EXPECT_EQ(0, pthread_join(thread, NULL));
 	EXPECT_LT(0, slow.ret);
 	EXPECT_EQ(0, dev_drop(self->fd, slow.ret));
-	up_write_number(SYSCTL_MAX_KB, old);
 	EXPECT_EQ(all, all_bytes(self));
 	munmap(slow.data, room);
 	close(uffd);
@@ -1703,24 +1597,22 @@ TEST_F(dev, number_of_tables_of_a_descriptor_is_limited)
 #define MAX_FILES	65536
 
 /* A new file of a page, which has been as it is for long, with the table */
-static int attach_to_new(struct _test_data_dev *self, const char *path)
+static int attach_to_new(struct _test_data_dev *self, const char *dir, const char *name)
 {
 	static const struct timespec long_ago[2] = { { 1000000000, 1 }, { 1000000000, 1 } };
-	struct unwind_table_attach arg;
 	struct code_file f = { };
 	int ret = -EIO;
 
-	f.fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	snprintf(f.path, sizeof(f.path), "%s/%s", dir, name);
+	f.fd = open(f.path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
 	if (f.fd < 0 || ftruncate(f.fd, PAGE) || futimens(f.fd, long_ago) ||
 	    fstat(f.fd, &f.st))
 		return -EIO;
 	close(f.fd);
-	f.fd = open(path, O_RDONLY | O_CLOEXEC);
+	f.fd = open(f.path, O_RDONLY | O_CLOEXEC);
 	f.mem = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, f.fd, 0);
 	if (f.mem != MAP_FAILED) {
-		arg = attach_arg_of(self->nr, f.mem, &f);
-		arg.pidfd = self->pidfd;
-		ret = dev_attach(self->fd, &arg);
+		ret = attach_as(self->fd, self->nr, getpid(), f.mem, &f);
 		munmap(f.mem, PAGE);
 	}
 	close(f.fd);
@@ -1729,7 +1621,7 @@ static int attach_to_new(struct _test_data_dev *self, const char *path)
 
 TEST_F_TIMEOUT(dev, number_of_files_with_tables_is_limited, 240)
 {
-	char dir[64], path[128];
+	char dir[64], name[80];
 	time_t start = time(NULL);
 	long long refused;
 	int i, ret = 0;
@@ -1739,8 +1631,8 @@ TEST_F_TIMEOUT(dev, number_of_files_with_tables_is_limited, 240)
 	/* Unmounting the file system removes all of them at once. */
 	ASSERT_EQ(0, mount("many", dir, "tmpfs", 0, "nr_inodes=0"));
 	for (i = 0; i < MAX_FILES && !ret; i++) {
-		snprintf(path, sizeof(path), "%s/%d", dir, i);
-		ret = attach_to_new(self, path);
+		snprintf(name, sizeof(name), "%d", i);
+		ret = attach_to_new(self, dir, name);
 		if (i == MAX_FILES / 64 && time(NULL) > start + 2) {
 			umount(dir);
 			SKIP(return, "takes minutes on this kernel");
@@ -1749,19 +1641,16 @@ TEST_F_TIMEOUT(dev, number_of_files_with_tables_is_limited, 240)
 	EXPECT_EQ(0, ret);
 	EXPECT_EQ(MAX_FILES, i);
 	refused = dev_info(self->fd, "all_refused");
-	snprintf(path, sizeof(path), "%s/more", dir);
-	EXPECT_EQ(-ENOSPC, attach_to_new(self, path));
+	EXPECT_EQ(-ENOSPC, attach_to_new(self, dir, "more"));
 	EXPECT_EQ(MAX_FILES, dev_info(self->fd, "attached"));
 	EXPECT_EQ(refused + 1, dev_info(self->fd, "all_refused"));
 
 	/* After one is removed, another one can be made. */
-	snprintf(path, sizeof(path), "%s/0", dir);
-	EXPECT_EQ(0, unlink(path));
+	snprintf(name, sizeof(name), "%s/0", dir);
+	EXPECT_EQ(0, unlink(name));
 	EXPECT_EQ(MAX_FILES - 1, dev_info(self->fd, "attached"));
-	snprintf(path, sizeof(path), "%s/more", dir);
-	EXPECT_EQ(0, attach_to_new(self, path));
-	snprintf(path, sizeof(path), "%s/most", dir);
-	EXPECT_EQ(-ENOSPC, attach_to_new(self, path));
+	EXPECT_EQ(0, attach_to_new(self, dir, "more"));
+	EXPECT_EQ(-ENOSPC, attach_to_new(self, dir, "most"));
 
 	EXPECT_EQ(0, umount(dir));
 	EXPECT_EQ(0, rmdir(dir));
@@ -1796,7 +1685,6 @@ static int makes_until_refused(struct _test_data_dev *self, size_t len)
 
 TEST_F(dev, memory_of_tables_is_that_of_the_callers_cgroup)
 {
-	long long old = up_read_number(SYSCTL_MAX_KB);
 	size_t len = large_table(self, 200);
 
 	if (!make_cgroup())
@@ -1804,7 +1692,6 @@ TEST_F(dev, memory_of_tables_is_that_of_the_callers_cgroup)
 	ASSERT_EQ(0, write_file("/sys/fs/cgroup/table_test/memory.max", "16M"));
 	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_KB, 1024 * 1024));
 	EXPECT_EQ(ENOMEM, IN_CHILD(makes_until_refused(self, len)));
-	up_write_number(SYSCTL_MAX_KB, old);
 	rmdir("/sys/fs/cgroup/table_test");
 }
 

@@ -2,6 +2,7 @@
 /*
  * Shared by the tests of tables for files.
  */
+#include <signal.h>
 #include <sys/mount.h>
 #include <time.h>
 
@@ -45,7 +46,7 @@ void table_start(struct table *t)
 	t->header.block_shift = UNWIND_TABLE_PAGE_SHIFT;
 	/* The part before the first row */
 	t->header.nr_rules = 1;
-	t->rules[0] = rule_of(UNWIND_TABLE_NOT_COVERED);
+	t->rules[0] = NOT_COVERED;
 }
 
 static void put_row(struct table *t, u16 offset, unsigned int rule)
@@ -121,6 +122,14 @@ void table_empty(struct table *t)
 	put_row(t, 0, 0);
 	t->at += PAGE;
 	t->last = 0;
+}
+
+/* A table with one rule */
+void table_of_one(struct table *t, u64 start, struct unwind_table_rule rule, u64 end)
+{
+	table_start(t);
+	table_row(t, start, rule);
+	table_end(t, end);
 }
 
 static void *join(void *to, const void *from, size_t len)
@@ -239,6 +248,39 @@ int pidfd_of(pid_t pid)
 }
 
 /* ------------------------------------------------------------------------ */
+/* Children								      */
+
+/* A child that has prepared something, and waits for its end; -1 if it could not */
+pid_t child_that_waits(bool (*prepare)(void *arg), void *arg)
+{
+	int ready[2];
+	pid_t pid;
+	char c;
+
+	if (pipe(ready))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		alarm(60);
+		if (prepare(arg) && write(ready[1], "x", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	if (pid > 0 && read(ready[0], &c, 1) != 1) {
+		waitpid(pid, NULL, 0);
+		pid = -1;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+bool child_kill(pid_t pid)
+{
+	return !kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid;
+}
+
+/* ------------------------------------------------------------------------ */
 /* Files with code							      */
 
 /* Of table_enter() */
@@ -320,6 +362,12 @@ bool file_map_at(const char *path, unsigned long addr, off_t offset, size_t len)
 		   fd, offset);
 	close(fd);
 	return mem == (void *)addr;
+}
+
+/* Map all of it once more, over the mapping at @mem. */
+bool file_map_over(const struct code_file *f, const void *mem)
+{
+	return file_map_at(f->path, (unsigned long)mem, 0, FILE_PAGES * PAGE);
 }
 
 void file_unmap(struct code_file *f)
@@ -453,6 +501,24 @@ int file_use(int fd, const struct table *t, const struct code_file *f)
 	return ret ?: nr;
 }
 
+/* What a test has: a mapped file with this name, room for a table, and the device */
+bool tables_start(const char *name, struct code_file *f, struct table **t, int *fd)
+{
+	if (!file_make(f, test_path(name), 0xcc))
+		return false;
+	*t = calloc(1, sizeof(**t));
+	*fd = dev_open();
+	return *t && *fd >= 0;
+}
+
+void tables_end(struct code_file *f, struct table *t, int fd)
+{
+	close(fd);
+	free(t);
+	file_end(f);
+	rmdir(test_dir());
+}
+
 /* ------------------------------------------------------------------------ */
 /* Walks								      */
 
@@ -465,12 +531,9 @@ asm(".pushsection .text\n"
 	".globl table_enter\n"
 	".type table_enter, @function\n"
 	"table_enter:\n"
-	"	push	%rbp\n"
-	"	push	%rbx\n"
-	"	push	%r12\n"
-	"	push	%r13\n"
-	"	push	%r14\n"
-	"	push	%r15\n"
+	"	.irp	reg, rbp, rbx, r12, r13, r14, r15\n"
+	"	push	%\\reg\n"
+	"	.endr\n"
 	"	mov	%rsp, %fs:table_saved_sp@tpoff\n"
 	"	lea	table_back(%rip), %rax\n"
 	"	mov	%rax, %fs:table_return@tpoff\n"
@@ -495,12 +558,9 @@ asm(".pushsection .text\n"
 	"	jmp	*%fs:table_jump@tpoff\n"
 	"table_back:\n"
 	"	mov	%fs:table_saved_sp@tpoff, %rsp\n"
-	"	pop	%r15\n"
-	"	pop	%r14\n"
-	"	pop	%r13\n"
-	"	pop	%r12\n"
-	"	pop	%rbx\n"
-	"	pop	%rbp\n"
+	"	.irp	reg, r15, r14, r13, r12, rbx, rbp\n"
+	"	pop	%\\reg\n"
+	"	.endr\n"
 	"	ret\n"
 	".size table_enter, . - table_enter\n"
 	".popsection\n");
@@ -527,6 +587,21 @@ void stack_end(struct stack *s)
 __thread struct up_ring table_ring;
 static __thread pid_t table_ring_tid;
 
+/* An event at sys_enter or sys_exit */
+void syscall_attr_init(struct perf_event_attr *attr, const char *event, uint64_t bits)
+{
+	up_attr_init(attr, PERF_TYPE_TRACEPOINT, tracepoint_id("raw_syscalls", event), bits);
+	attr->exclude_callchain_kernel = 1;
+}
+
+/* ... of the task @tid, at the system calls that the filter is for */
+bool syscall_open(struct up_ring *ring, struct perf_event_attr *attr, pid_t tid,
+		  const char *filter)
+{
+	return !up_open_pages(ring, attr, tid, -1, -1, 4) &&
+	       !ioctl(ring->fd, PERF_EVENT_IOC_SET_FILTER, filter);
+}
+
 /* The event of this task; it stays open, since closing one takes long. */
 bool table_ring_open(void)
 {
@@ -535,14 +610,9 @@ bool table_ring_open(void)
 	if (table_ring_tid == my_tid())
 		return true;
 
-	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
-		     tracepoint_id("raw_syscalls", "sys_enter"),
-		     DEFER_BITS);
-	attr.exclude_callchain_kernel = 1;
-	if (up_open_pages(&table_ring, &attr, 0, -1, -1, 4))
-		return false;
+	syscall_attr_init(&attr, "sys_enter", DEFER_BITS);
 	/* getppid(), and getuid(), whose result is 0 */
-	if (ioctl(table_ring.fd, PERF_EVENT_IOC_SET_FILTER, "id == 110 || id == 102"))
+	if (!syscall_open(&table_ring, &attr, 0, "id == 110 || id == 102"))
 		return false;
 	table_ring_tid = my_tid();
 	return true;
@@ -606,12 +676,27 @@ bool is_trace(const struct trace *t, const u64 *ips, int nr, bool outermost)
 void plain_table(struct table *t, unsigned int n)
 {
 	table_start(t);
-	table_row(t, PAGE, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, PAGE, UNKNOWN);
 	table_row(t, AT_MIDDLE, rule_cfa(RSP, 8 + 8 * n));
-	table_row(t, AT_MIDDLE + 1, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, AT_MIDDLE + 1, UNKNOWN);
 	table_row(t, 8 * PAGE, rule_saved(RSP, 512, -16));
-	table_row(t, 9 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_row(t, 9 * PAGE, OUTERMOST);
 	table_end(t, 10 * PAGE);
+}
+
+/* Have that table for a file. Returns the number that the kernel has given it, or -errno. */
+int plain_use(int fd, unsigned int n, const struct code_file *f)
+{
+	static struct table t;
+
+	plain_table(&t, n);
+	return file_use(fd, &t, f);
+}
+
+/* Another file, with that table */
+int plain_other(int fd, unsigned int n, struct code_file *other)
+{
+	return file_make(other, test_path("other"), 0xcc) ? plain_use(fd, n, other) : -EIO;
 }
 
 bool plain_stack(struct stack *s, const void *mem)

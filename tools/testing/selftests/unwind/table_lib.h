@@ -46,6 +46,11 @@ struct table {
 enum { RAX, RDX, RCX, RBX, RSI, RDI, RBP, RSP, R8, R9, R10, R11, R12, R13, R14, R15 };
 
 struct unwind_table_rule rule_of(unsigned int kind);
+
+#define NOT_COVERED	rule_of(UNWIND_TABLE_NOT_COVERED)
+#define UNKNOWN		rule_of(UNWIND_TABLE_UNKNOWN)
+#define OUTERMOST	rule_of(UNWIND_TABLE_OUTERMOST)
+
 struct unwind_table_rule rule_cfa(unsigned int reg, s32 off);
 struct unwind_table_rule rule_saved(unsigned int reg, s32 off, s32 fp_off);
 
@@ -53,6 +58,7 @@ void table_start(struct table *t);
 void table_row(struct table *t, u64 offset, struct unwind_table_rule rule);
 void table_end(struct table *t, u64 offset);
 void table_empty(struct table *t);
+void table_of_one(struct table *t, u64 start, struct unwind_table_rule rule, u64 end);
 size_t table_join(const struct table *t, void *to);
 
 /* The device. All return -errno if the kernel refuses. */
@@ -66,6 +72,25 @@ int dev_query(int fd, struct unwind_table_query *arg);
 int dev_query_at(int fd, pid_t pid, const void *addr);
 long long dev_info(int fd, const char *name);
 int pidfd_of(pid_t pid);
+
+/* ------------------------------------------------------------------------ */
+/* Children								      */
+
+/* The exit status of a child that runs @run */
+#define IN_CHILD(run) ({						\
+	int __status;							\
+	pid_t __pid = fork();						\
+									\
+	if (!__pid) {							\
+		alarm(60);						\
+		_exit(run);						\
+	}								\
+	waitpid(__pid, &__status, 0) == __pid && WIFEXITED(__status) ?	\
+		WEXITSTATUS(__status) : -1;				\
+})
+
+pid_t child_that_waits(bool (*prepare)(void *arg), void *arg);
+bool child_kill(pid_t pid);
 
 /* ------------------------------------------------------------------------ */
 /* Files with code							      */
@@ -97,6 +122,7 @@ bool file_make(struct code_file *f, const char *path, u8 mark);
 bool file_map(struct code_file *f);
 void file_unmap(struct code_file *f);
 bool file_map_at(const char *path, unsigned long addr, off_t offset, size_t len);
+bool file_map_over(const struct code_file *f, const void *mem);
 void file_end(struct code_file *f);
 void code_fill(u8 *mem, u8 mark);
 
@@ -120,6 +146,8 @@ struct unwind_table_attach attach_arg_of(int nr, const void *addr,
 int attach_as(int fd, int nr, pid_t pid, const void *addr, const struct code_file *f);
 int file_attach(int fd, int nr, const struct code_file *f);
 int file_use(int fd, const struct table *t, const struct code_file *f);
+bool tables_start(const char *name, struct code_file *f, struct table **t, int *fd);
+void tables_end(struct code_file *f, struct table *t, int fd);
 
 /* ------------------------------------------------------------------------ */
 /* Walks								      */
@@ -156,6 +184,9 @@ struct trace {
 
 bool stack_start(struct stack *s, const void *code);
 void stack_end(struct stack *s);
+void syscall_attr_init(struct perf_event_attr *attr, const char *event, uint64_t bits);
+bool syscall_open(struct up_ring *ring, struct perf_event_attr *attr, pid_t tid,
+		  const char *filter);
 bool table_ring_open(void);
 extern __thread struct up_ring table_ring;
 void table_enter(const struct stack *s);
@@ -184,6 +215,8 @@ bool is_trace(const struct trace *t, const u64 *ips, int nr, bool outermost);
 #define PLAIN_NR	8
 
 void plain_table(struct table *t, unsigned int n);
+int plain_use(int fd, unsigned int n, const struct code_file *f);
+int plain_other(int fd, unsigned int n, struct code_file *other);
 bool plain_stack(struct stack *s, const void *mem);
 bool is_plain(const struct trace *t, const void *mem, unsigned int n);
 bool is_by_fp(const struct trace *t, const void *mem);

@@ -25,11 +25,7 @@ FIXTURE_SETUP(life)
 	self->fd = -1;
 	if (must_skip(_metadata, need_tables()))
 		return;
-	ASSERT_TRUE(file_make(&self->file, test_path("life"), 0xcc));
-	self->table = calloc(1, sizeof(*self->table));
-	ASSERT_NE(NULL, self->table);
-	self->fd = dev_open();
-	ASSERT_LE(0, self->fd);
+	ASSERT_TRUE(tables_start("life", &self->file, &self->table, &self->fd));
 	plain_table(self->table, 0);
 	self->nr = dev_make_table(self->fd, self->table);
 	ASSERT_LT(0, self->nr);
@@ -37,22 +33,16 @@ FIXTURE_SETUP(life)
 
 FIXTURE_TEARDOWN(life)
 {
-	if (self->fd < 0)
-		return;
-	close(self->fd);
-	free(self->table);
-	file_end(&self->file);
-	rmdir(test_dir());
+	if (self->fd >= 0)
+		tables_end(&self->file, self->table, self->fd);
 }
 
-/* Another descriptor with a table of its own, of that number, for @f */
-static int other_user(struct _test_data_life *self, unsigned int n,
-		      const struct code_file *f)
+/* Another descriptor with a table of its own, of that number */
+static int other_user(struct _test_data_life *self, unsigned int n)
 {
 	int fd = dev_open();
 
-	plain_table(self->table, n);
-	if (fd >= 0 && file_use(fd, self->table, f) < 0) {
+	if (fd >= 0 && plain_use(fd, n, &self->file) < 0) {
 		close(fd);
 		fd = -1;
 	}
@@ -65,33 +55,53 @@ static bool warm(const void *mem, unsigned int n)
 	return walks_plain(mem, n) && walks_plain(mem, n) && walks_plain(mem, n);
 }
 
+static bool warm_by_fp(const void *mem)
+{
+	return walks_by_fp(mem) && walks_by_fp(mem);
+}
+
+static int attach(struct _test_data_life *self)
+{
+	return file_attach(self->fd, self->nr, &self->file);
+}
+
+static bool attach_and_warm(struct _test_data_life *self)
+{
+	return !attach(self) && warm(self->file.mem, 0);
+}
+
+/* Drop the table, and make one that is not attached to any file. */
+static bool renew(struct _test_data_life *self)
+{
+	if (dev_drop(self->fd, self->nr))
+		return false;
+	self->nr = dev_make_table(self->fd, self->table);
+	return self->nr > 0;
+}
+
 /* ------------------------------------------------------------------------ */
 /* Coming and going							      */
 
 TEST_F(life, table_counts_from_the_next_walk_on)
 {
-	EXPECT_TRUE(walks_by_fp(self->file.mem));
-	EXPECT_TRUE(walks_by_fp(self->file.mem));
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
-	EXPECT_TRUE(warm(self->file.mem, 0));
+	EXPECT_TRUE(warm_by_fp(self->file.mem));
+	ASSERT_TRUE(attach_and_warm(self));
 }
 
 TEST_F(life, process_that_was_walked_before_the_device_was_open)
 {
-	int fd, nr;
+	int fd;
 
 	/* In the tests nobody else has it. */
 	close(self->fd);
-	EXPECT_TRUE(walks_by_fp(self->file.mem));
-	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	EXPECT_TRUE(warm_by_fp(self->file.mem));
 	fd = dev_open();
 	EXPECT_TRUE(walks_by_fp(self->file.mem));
-	nr = file_use(fd, self->table, &self->file);
-	ASSERT_LT(0, nr);
+	ASSERT_LT(0, plain_use(fd, 0, &self->file));
 	EXPECT_TRUE(warm(self->file.mem, 0));
 	close(fd);
 	EXPECT_TRUE(walks_by_fp(self->file.mem));
-	self->fd = other_user(self, 3, &self->file);
+	self->fd = other_user(self, 3);
 	ASSERT_LE(0, self->fd);
 	EXPECT_TRUE(warm(self->file.mem, 3));
 }
@@ -101,8 +111,7 @@ TEST_F(life, nothing_of_a_dropped_table_is_left)
 	int round;
 
 	for (round = 0; round < 4; round++) {
-		plain_table(self->table, round);
-		self->nr = file_use(self->fd, self->table, &self->file);
+		self->nr = plain_use(self->fd, round, &self->file);
 		ASSERT_LT(0, self->nr);
 		EXPECT_TRUE(warm(self->file.mem, round));
 		ASSERT_EQ(0, dev_drop(self->fd, self->nr));
@@ -118,25 +127,22 @@ TEST_F(life, nothing_of_what_a_dropped_table_did_not_cover_is_left)
 	int nr;
 
 	table_start(t);
-	table_row(t, 0, rule_of(UNWIND_TABLE_NOT_COVERED));
-	table_row(t, 8 * PAGE, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, 0, NOT_COVERED);
+	table_row(t, 8 * PAGE, UNKNOWN);
 	table_end(t, 9 * PAGE);
 	nr = file_use(self->fd, t, &self->file);
 	ASSERT_LT(0, nr);
-	EXPECT_TRUE(walks_by_fp(self->file.mem));
-	EXPECT_TRUE(walks_by_fp(self->file.mem));
+	EXPECT_TRUE(warm_by_fp(self->file.mem));
 	ASSERT_EQ(0, dev_drop(self->fd, nr));
 	EXPECT_TRUE(walks_by_fp(self->file.mem));
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
-	EXPECT_TRUE(warm(self->file.mem, 0));
+	ASSERT_TRUE(attach_and_warm(self));
 }
 
 TEST_F(life, table_goes_when_the_last_descriptor_is_closed)
 {
 	int second;
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
-	EXPECT_TRUE(warm(self->file.mem, 0));
+	ASSERT_TRUE(attach_and_warm(self));
 	second = dup(self->fd);
 	close(self->fd);
 	EXPECT_TRUE(walks_plain(self->file.mem, 0));
@@ -145,43 +151,24 @@ TEST_F(life, table_goes_when_the_last_descriptor_is_closed)
 	self->fd = dev_open();
 }
 
-/* A child that attaches a table to its parent, and waits. Returns its pid. */
-static pid_t holder(struct _test_data_life *self, unsigned int n)
+/* In a child, for its parent */
+static bool attaches_to_parent(void *arg)
 {
-	int ready[2];
-	pid_t pid;
-	char c;
+	struct _test_data_life *self = arg;
+	int fd = dev_open(), nr;
 
-	if (pipe(ready))
-		return -1;
-	pid = fork();
-	if (!pid) {
-		int fd = dev_open(), nr;
-
-		plain_table(self->table, n);
-		nr = dev_make_table(fd, self->table);
-		if (nr < 0 || attach_as(fd, nr, getppid(), self->file.mem,
-					&self->file))
-			_exit(1);
-		if (write(ready[1], "x", 1) == 1)
-			pause();
-		_exit(0);
-	}
-	close(ready[1]);
-	if (read(ready[0], &c, 1) != 1)
-		pid = -1;
-	close(ready[0]);
-	return pid;
+	plain_table(self->table, 2);
+	nr = dev_make_table(fd, self->table);
+	return nr >= 0 && !attach_as(fd, nr, getppid(), self->file.mem, &self->file);
 }
 
 TEST_F(life, table_goes_with_a_holder_that_is_killed)
 {
-	pid_t pid = holder(self, 2);
+	pid_t pid = child_that_waits(attaches_to_parent, self);
 
 	ASSERT_LT(0, pid);
 	EXPECT_TRUE(warm(self->file.mem, 2));
-	ASSERT_EQ(0, kill(pid, SIGKILL));
-	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+	ASSERT_TRUE(child_kill(pid));
 	EXPECT_TRUE(walks_by_fp(self->file.mem));
 }
 
@@ -189,9 +176,9 @@ TEST_F(life, next_table_takes_over_when_the_first_one_goes)
 {
 	int first, second, third;
 
-	first = other_user(self, 1, &self->file);
-	second = other_user(self, 2, &self->file);
-	third = other_user(self, 3, &self->file);
+	first = other_user(self, 1);
+	second = other_user(self, 2);
+	third = other_user(self, 3);
 	ASSERT_LE(0, third);
 	EXPECT_TRUE(warm(self->file.mem, 1));
 	/* Removing an unused one goes unnoticed. */
@@ -199,7 +186,7 @@ TEST_F(life, next_table_takes_over_when_the_first_one_goes)
 	EXPECT_TRUE(warm(self->file.mem, 1));
 	close(first);
 	EXPECT_TRUE(warm(self->file.mem, 3));
-	first = other_user(self, 4, &self->file);
+	first = other_user(self, 4);
 	EXPECT_TRUE(warm(self->file.mem, 3));
 	close(third);
 	EXPECT_TRUE(warm(self->file.mem, 4));
@@ -212,24 +199,20 @@ TEST_F(life, next_table_takes_over_when_the_first_one_goes)
 
 TEST_F(life, all_mappings_of_a_file_have_its_table)
 {
-	struct code_file second = self->file, third = self->file;
-	char link[160];
+	struct code_file second = self->file, third;
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	ASSERT_EQ(0, attach(self));
 	ASSERT_TRUE(file_map(&second));
 	EXPECT_TRUE(warm(second.mem, 0));
 	/* By another name, too */
-	snprintf(link, sizeof(link), "%s.link", self->file.path);
-	ASSERT_EQ(0, linkat(AT_FDCWD, self->file.path, AT_FDCWD, link, 0));
-	ASSERT_GT(sizeof(third.path), strlen(link));
-	memcpy(third.path, link, strlen(link) + 1);
+	snprintf(third.path, sizeof(third.path), "%s", test_path("life.link"));
+	ASSERT_EQ(0, link(self->file.path, third.path));
 	ASSERT_TRUE(file_map(&third));
 	EXPECT_TRUE(warm(third.mem, 0));
-	ASSERT_EQ(0, chmod(link, 0700));
-	ASSERT_EQ(0, unlink(link));
+	ASSERT_EQ(0, chmod(third.path, 0700));
+	ASSERT_EQ(0, unlink(third.path));
 	file_unmap(&third);
-	ASSERT_TRUE(file_map_at(self->file.path, (unsigned long)third.mem, 0,
-				FILE_PAGES * PAGE));
+	ASSERT_TRUE(file_map_over(&self->file, third.mem));
 	EXPECT_TRUE(warm(third.mem, 0));
 	/* It is not that of the mapping it was attached by. */
 	file_unmap(&self->file);
@@ -241,14 +224,11 @@ TEST_F(life, all_mappings_of_a_file_have_its_table)
 /* Mappings of two files */
 #define MANY	60
 
-/* Map this file once more, in the place of @mem if that is not NULL. */
-static u8 *map_once_more(const struct code_file *file, u8 *mem)
+/* Map this file once more. */
+static u8 *map_once_more(const struct code_file *file)
 {
 	struct code_file f = *file;
 
-	if (mem)
-		return file_map_at(f.path, (unsigned long)mem, 0, FILE_PAGES * PAGE) ?
-		       mem : NULL;
 	if (!file_map(&f))
 		return NULL;
 	close(f.fd);
@@ -261,14 +241,11 @@ TEST_F(life, mappings_that_come_and_go_in_any_order_are_told_apart)
 	unsigned int numbers[] = { 0, 5 }, which[MANY], i, at, round;
 	u8 *mem[MANY];
 
-	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
-	plain_table(self->table, numbers[1]);
-	ASSERT_LT(0, file_use(self->fd, self->table, &other));
-
+	ASSERT_EQ(0, attach(self));
+	ASSERT_LT(0, plain_other(self->fd, numbers[1], &other));
 	for (i = 0; i < MANY; i++) {
 		which[i] = i % 2;
-		mem[i] = map_once_more(files[which[i]], NULL);
+		mem[i] = map_once_more(files[which[i]]);
 		ASSERT_NE(NULL, mem[i]);
 	}
 	for (round = 0; round < 6; round++) {
@@ -284,7 +261,7 @@ TEST_F(life, mappings_that_come_and_go_in_any_order_are_told_apart)
 		}
 		for (i = round % 3; i < MANY; i += 3) {
 			which[i] ^= 1;
-			ASSERT_NE(NULL, map_once_more(files[which[i]], mem[i]));
+			ASSERT_TRUE(file_map_over(files[which[i]], mem[i]));
 		}
 	}
 	for (i = 0; i < MANY; i++)
@@ -296,8 +273,7 @@ TEST_F(life, file_that_is_not_mapped_meanwhile_keeps_its_table)
 {
 	struct code_file *f = &self->file;
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
-	EXPECT_TRUE(warm(f->mem, 0));
+	ASSERT_TRUE(attach_and_warm(self));
 	file_unmap(f);
 	ASSERT_TRUE(file_map(f));
 	EXPECT_TRUE(warm(f->mem, 0));
@@ -306,46 +282,32 @@ TEST_F(life, file_that_is_not_mapped_meanwhile_keeps_its_table)
 
 TEST_F(life, file_of_another_name_and_other_processes_have_it)
 {
-	int status;
-	pid_t pid;
+	struct code_file f = self->file;
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
-	pid = fork();
-	if (!pid) {
-		struct code_file f = self->file;
-
-		alarm(60);
-		/* The mapping that came with the fork, and one of its own */
-		_exit(!warm(f.mem, 0) + 2 * !file_map(&f) + 4 * !warm(f.mem, 0));
-	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	EXPECT_EQ(0, status);
+	ASSERT_EQ(0, attach(self));
+	/* The mapping that came with the fork, and one of its own */
+	EXPECT_EQ(0, IN_CHILD(!warm(f.mem, 0) || !file_map(&f) || !warm(f.mem, 0)));
 }
 
 enum change { WRITE, APPEND, TRUNCATE, TOUCH };
 
+static const struct timespec long_ago[2] = { { 1000, 5 }, { 1000, 5 } };
+
 static bool change_file(const char *path, enum change change)
 {
-	static const struct timespec old[2] = { { 1000, 5 }, { 1000, 5 } };
-	bool ok = false;
+	bool ok;
 	int fd;
 
-	switch (change) {
-	case WRITE:
-	case APPEND:
-		/* Time goes by in ticks. */
-		usleep(20000);
-		fd = open(path, O_WRONLY | O_CLOEXEC);
-		ok = fd >= 0 && pwrite(fd, "\x90", 1, change == WRITE ? 0 :
-				       FILE_PAGES * PAGE) == 1;
-		close(fd);
-		return ok;
-	case TRUNCATE:
+	if (change == TRUNCATE)
 		return !truncate(path, FILE_PAGES * PAGE - 1);
-	case TOUCH:
-		return !utimensat(AT_FDCWD, path, old, 0);
-	}
-	return false;
+	if (change == TOUCH)
+		return !utimensat(AT_FDCWD, path, long_ago, 0);
+	/* Time goes by in ticks. */
+	usleep(20000);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	ok = pwrite(fd, "\x90", 1, change == WRITE ? 0 : FILE_PAGES * PAGE) == 1;
+	close(fd);
+	return ok;
 }
 
 /* Processes that map it from then on have other code. */
@@ -394,16 +356,13 @@ TEST_F(life, changed_file_has_no_table_in_its_own_place)
 				ASSERT_TRUE(map_over((unsigned long)f.mem,
 						     FILE_PAGES * PAGE, PROT_NONE));
 			ASSERT_TRUE(change_file(f.path, change));
-			ASSERT_TRUE(file_map_at(f.path, (unsigned long)f.mem, 0,
-						FILE_PAGES * PAGE));
-			EXPECT_TRUE(walks_by_fp(f.mem)) {
+			ASSERT_TRUE(file_map_over(&f, f.mem));
+			EXPECT_TRUE(warm_by_fp(f.mem)) {
 				TH_LOG("change %d, gap %d", change, gap);
 			}
-			EXPECT_TRUE(walks_by_fp(f.mem));
 			EXPECT_EQ(0, dev_info(self->fd, "attached"));
 			file_end(&f);
-			ASSERT_EQ(0, dev_drop(self->fd, self->nr));
-			self->nr = dev_make_table(self->fd, self->table);
+			ASSERT_TRUE(renew(self));
 		}
 	}
 }
@@ -412,7 +371,7 @@ TEST_F(life, changed_file_has_no_table_in_its_own_place)
 TEST_F(life, file_that_was_touched_in_its_place_gets_a_table)
 {
 	struct code_file *f = &self->file;
-	struct stack s = { };
+	struct stack s;
 	struct trace t;
 
 	ASSERT_TRUE(plain_stack(&s, f->mem));
@@ -421,7 +380,7 @@ TEST_F(life, file_that_was_touched_in_its_place_gets_a_table)
 	EXPECT_TRUE(is_by_fp(&t, f->mem));
 	ASSERT_TRUE(change_file(f->path, TOUCH));
 	ASSERT_EQ(0, stat(f->path, &f->st));
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_EQ(0, attach(self));
 	table_walk(&s, &t);
 	EXPECT_TRUE(is_plain(&t, f->mem, 0));
 	stack_end(&s);
@@ -431,15 +390,15 @@ TEST_F(life, file_that_was_touched_in_its_place_gets_a_table)
 TEST_F(life, private_mapping_has_no_table_while_it_can_be_written)
 {
 	struct code_file *f = &self->file;
+	const size_t size = FILE_PAGES * PAGE;
 
-	ASSERT_EQ(0, mprotect(f->mem, FILE_PAGES * PAGE, PROT_CODE | PROT_WRITE));
-	EXPECT_EQ(-ETXTBSY, file_attach(self->fd, self->nr, f));
-	ASSERT_EQ(0, mprotect(f->mem, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC));
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
-	ASSERT_EQ(0, mprotect(f->mem, FILE_PAGES * PAGE, PROT_CODE | PROT_WRITE));
-	EXPECT_TRUE(walks_by_fp(f->mem));
-	EXPECT_TRUE(walks_by_fp(f->mem));
-	ASSERT_EQ(0, mprotect(f->mem, FILE_PAGES * PAGE, PROT_READ | PROT_EXEC));
+	ASSERT_EQ(0, mprotect(f->mem, size, PROT_CODE));
+	EXPECT_EQ(-ETXTBSY, attach(self));
+	ASSERT_EQ(0, mprotect(f->mem, size, PROT_READ | PROT_EXEC));
+	ASSERT_EQ(0, attach(self));
+	ASSERT_EQ(0, mprotect(f->mem, size, PROT_CODE));
+	EXPECT_TRUE(warm_by_fp(f->mem));
+	ASSERT_EQ(0, mprotect(f->mem, size, PROT_READ | PROT_EXEC));
 	EXPECT_TRUE(warm(f->mem, 0));
 }
 
@@ -449,8 +408,7 @@ TEST_F(life, breakpoint_takes_no_table_away)
 	struct code_file *f = &self->file;
 	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
-	EXPECT_TRUE(warm(f->mem, 0));
+	ASSERT_TRUE(attach_and_warm(self));
 	EXPECT_EQ(1, pwrite(mem, "\xcc", 1, (unsigned long)f->mem + PLAIN_CALLER));
 	EXPECT_TRUE(warm(f->mem, 0));
 	close(mem);
@@ -487,8 +445,7 @@ TEST_F(life, file_that_replaces_another_has_no_table)
 	struct code_file *f = &self->file, new;
 	char path[160];
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
-	EXPECT_TRUE(warm(f->mem, 0));
+	ASSERT_TRUE(attach_and_warm(self));
 	snprintf(path, sizeof(path), "%s.new", f->path);
 	ASSERT_TRUE(file_make(&new, path, 0xcc));
 	ASSERT_EQ(0, rename(path, f->path));
@@ -509,8 +466,7 @@ TEST_F(life, deleted_file_keeps_its_table_while_it_is_mapped)
 
 	ASSERT_TRUE(file_map(&second));
 	ASSERT_EQ(0, unlink(f->path));
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
-	EXPECT_TRUE(warm(f->mem, 0));
+	ASSERT_TRUE(attach_and_warm(self));
 	file_unmap(f);
 	EXPECT_TRUE(warm(second.mem, 0));
 	EXPECT_EQ(1, dev_info(self->fd, "attached"));
@@ -525,55 +481,52 @@ TEST_F(life, deleted_file_keeps_its_table_while_it_is_mapped)
 	EXPECT_TRUE(warm(f->mem, 0));
 }
 
-/* Inodes that come after others are in the same memory. */
-TEST_F(life, inodes_that_come_and_go_do_not_inherit_tables)
+/* Files are made one after the other, each mapped at @addr if that is not 0. */
+static void check_reused(struct __test_metadata *_metadata, struct _test_data_life *self,
+			 unsigned long addr)
 {
 	struct code_file f;
+	u8 *mem;
 	int i;
 
 	for (i = 0; i < 200; i++) {
 		ASSERT_TRUE(file_make(&f, test_path("reused"), 0xcc));
+		mem = addr ? (u8 *)addr : f.mem;
+		if (addr)
+			ASSERT_TRUE(file_map_over(&f, mem));
 		if (i % 2) {
-			EXPECT_TRUE(walks_by_fp(f.mem));
+			EXPECT_TRUE(walks_by_fp(mem));
 		} else {
-			ASSERT_EQ(0, file_attach(self->fd, self->nr, &f));
-			EXPECT_TRUE(walks_plain(f.mem, 0));
+			ASSERT_EQ(0, attach_as(self->fd, self->nr, getpid(), mem + PAGE, &f));
+			EXPECT_TRUE(walks_plain(mem, 0) && walks_plain(mem, 0));
 		}
 		file_end(&f);
+		if (addr)
+			ASSERT_TRUE(map_over(addr, FILE_PAGES * PAGE, PROT_NONE));
 		EXPECT_EQ(0, dev_info(self->fd, "attached"));
 	}
+}
+
+/* Inodes that come after others are in the same memory. */
+TEST_F(life, inodes_that_come_and_go_do_not_inherit_tables)
+{
+	check_reused(_metadata, self, 0);
 }
 
 /* All of them are at one address, where there is nothing in between, or no walk. */
 TEST_F(life, file_at_the_address_of_one_that_is_gone_does_not_inherit_its_table)
 {
 	u8 *mem = map_anon(0, FILE_PAGES * PAGE, PROT_NONE, 0);
-	unsigned long addr = (unsigned long)mem;
-	struct code_file f;
-	int i;
 
 	ASSERT_NE(MAP_FAILED, (void *)mem);
-	for (i = 0; i < 200; i++) {
-		ASSERT_TRUE(file_make(&f, test_path("reused"), 0xcc));
-		ASSERT_TRUE(file_map_at(f.path, addr, 0, FILE_PAGES * PAGE));
-		if (i % 2) {
-			EXPECT_TRUE(walks_by_fp(mem));
-		} else {
-			ASSERT_EQ(0, attach_as(self->fd, self->nr, getpid(), mem + PAGE, &f));
-			EXPECT_TRUE(walks_plain(mem, 0));
-			EXPECT_TRUE(walks_plain(mem, 0));
-		}
-		file_end(&f);
-		ASSERT_TRUE(map_over(addr, FILE_PAGES * PAGE, PROT_NONE));
-		EXPECT_EQ(0, dev_info(self->fd, "attached"));
-	}
+	check_reused(_metadata, self, (unsigned long)mem);
 	munmap(mem, FILE_PAGES * PAGE);
 }
 
 TEST_F(life, file_system_is_unmounted_while_a_table_is_attached)
 {
 	struct code_file f;
-	char dir[128], path[160];
+	char dir[80], path[96];
 
 	snprintf(dir, sizeof(dir), "%s", test_path("mnt"));
 	snprintf(path, sizeof(path), "%s/file", dir);
@@ -622,9 +575,8 @@ TEST_F(life, inode_that_was_evicted_has_no_table_when_it_comes_back)
 /* The inode is the one below; a file that is copied up is another one. */
 TEST_F(life, file_of_an_overlay_has_the_table_of_the_file_below)
 {
-	struct code_file f, up;
+	struct code_file f, up, mixed;
 	struct overlay o;
-	int fd;
 
 	if (!overlay_make(&o, ""))
 		SKIP(return, "needs overlayfs (CONFIG_OVERLAY_FS)");
@@ -635,16 +587,12 @@ TEST_F(life, file_of_an_overlay_has_the_table_of_the_file_below)
 	EXPECT_TRUE(warm(o.lower.mem, 0));
 	EXPECT_EQ(-EEXIST, file_attach(self->fd, self->nr, &o.lower));
 	/* The two have names of their own. */
-	fd = f.fd;
-	f.fd = o.lower.fd;
-	EXPECT_EQ(-ESTALE, file_attach(self->fd, self->nr, &f));
-	f.fd = fd;
+	mixed = f;
+	mixed.fd = o.lower.fd;
+	EXPECT_EQ(-ESTALE, file_attach(self->fd, self->nr, &mixed));
 
 	/* Copied up */
-	usleep(20000);
-	fd = open(f.path, O_WRONLY | O_CLOEXEC);
-	EXPECT_EQ(1, pwrite(fd, "\x90", 1, 0));
-	close(fd);
+	EXPECT_TRUE(change_file(f.path, WRITE));
 	up = f;
 	EXPECT_TRUE(file_map(&up));
 	EXPECT_TRUE(walks_by_fp(up.mem));
@@ -661,14 +609,13 @@ TEST_F(life, file_of_an_overlay_has_the_table_of_the_file_below)
  */
 TEST_F(life, file_of_an_overlay_that_has_another_time_than_its_data)
 {
-	static const struct timespec old[2] = { { 1000, 5 }, { 1000, 5 } };
 	struct code_file f;
 	struct overlay o;
 
 	if (!overlay_make(&o, ",metacopy=on"))
 		SKIP(return, "needs CONFIG_OVERLAY_FS and CONFIG_TMPFS_XATTR");
 	EXPECT_TRUE(overlay_map(&o, &f));
-	EXPECT_EQ(0, utimensat(AT_FDCWD, f.path, old, 0));
+	EXPECT_TRUE(change_file(f.path, TOUCH));
 	file_unmap(&f);
 	EXPECT_TRUE(overlay_map(&o, &f));
 	EXPECT_EQ(1000, f.st.st_mtim.tv_sec);
@@ -681,23 +628,41 @@ TEST_F(life, file_of_an_overlay_that_has_another_time_than_its_data)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Mappings								      */
-
-/* The caller is in what the table has for an outermost frame. */
-static bool walk_ends_early(const u8 *mem)
+/* Three walks of a stack with the same frames */
+static bool walks_as(const struct stack *s, const u64 *ips, int nr, bool outermost)
 {
-	u64 ips[] = {
-		(unsigned long)mem + AT_MIDDLE, (unsigned long)mem + PLAIN_CALLER
-	};
-	struct stack s;
+	struct trace t;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		table_walk(s, &t);
+		if (!is_trace(&t, ips, nr, outermost))
+			return false;
+	}
+	return true;
+}
+
+/* ... which are those of plain_table() number @n, but for the last address */
+static bool walks_to(const struct stack *s, const u8 *mem, unsigned int n, u64 outer)
+{
+	unsigned long at = (unsigned long)mem;
+	u64 ips[] = { at + AT_MIDDLE, at + PLAIN_CALLER + 16 * n, at + outer };
+
+	return walks_as(s, ips, 3, true);
+}
+
+/* A walk of a plain stack that has its first frames, and no more */
+static bool walk_has(const u8 *mem, int nr, bool outermost)
+{
+	u64 ips[] = { (unsigned long)mem + AT_MIDDLE, (unsigned long)mem + PLAIN_CALLER };
 	struct trace t;
 
-	if (!plain_stack(&s, mem))
-		return false;
-	table_walk(&s, &t);
-	stack_end(&s);
-	return is_trace(&t, ips, 2, true);
+	walk_plain(mem, &t);
+	return is_trace(&t, ips, nr, outermost) &&
+	       ends_with(&t, outermost ? 0 : UT_END_CORRUPT);
 }
+
+/* Mappings								      */
 
 TEST_F(life, code_that_takes_the_place_of_other_code)
 {
@@ -705,25 +670,26 @@ TEST_F(life, code_that_takes_the_place_of_other_code)
 	unsigned long addr = (unsigned long)f->mem;
 	u8 *bytes;
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_EQ(0, attach(self));
 	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
 	EXPECT_TRUE(warm(f->mem, 0));
 	/* Another file, without a table */
-	ASSERT_TRUE(file_map_at(other.path, addr, 0, FILE_PAGES * PAGE));
+	ASSERT_TRUE(file_map_over(&other, f->mem));
 	EXPECT_TRUE(walks_by_fp(f->mem));
-	ASSERT_TRUE(file_map_at(f->path, addr, 0, FILE_PAGES * PAGE));
+	ASSERT_TRUE(file_map_over(f, f->mem));
 	EXPECT_TRUE(warm(f->mem, 0));
 	/* Memory */
 	bytes = map_anon(addr, FILE_PAGES * PAGE, PROT_CODE, MAP_FIXED);
 	ASSERT_EQ(f->mem, bytes);
 	code_fill(bytes, 0xcc);
 	EXPECT_TRUE(walks_by_fp(f->mem));
-	ASSERT_TRUE(file_map_at(f->path, addr, 0, FILE_PAGES * PAGE));
+	ASSERT_TRUE(file_map_over(f, f->mem));
 	EXPECT_TRUE(warm(f->mem, 0));
 	/* Other parts of the same file */
 	ASSERT_TRUE(file_map_at(f->path, addr + PAGE, PAGE, PAGE));
 	ASSERT_TRUE(file_map_at(f->path, addr + 8 * PAGE, 9 * PAGE, PAGE));
-	EXPECT_TRUE(walk_ends_early(f->mem));
+	/* The caller is in what the table has for an outermost frame. */
+	EXPECT_TRUE(walk_has(f->mem, 2, true));
 	file_end(&other);
 }
 
@@ -732,8 +698,7 @@ TEST_F(life, moved_and_split_mapping_is_the_same_file)
 	struct code_file *f = &self->file;
 	u8 *room, *to;
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
-	EXPECT_TRUE(warm(f->mem, 0));
+	ASSERT_TRUE(attach_and_warm(self));
 	room = map_anon(0, FILE_PAGES * PAGE, PROT_NONE, 0);
 	to = mremap(f->mem, FILE_PAGES * PAGE, FILE_PAGES * PAGE,
 		    MREMAP_MAYMOVE | MREMAP_FIXED, room);
@@ -749,80 +714,67 @@ TEST_F(life, moved_and_split_mapping_is_the_same_file)
 /* The code of the caller comes when the mapping grows. */
 TEST_F(life, mapping_that_grows_has_the_table_in_all_of_it)
 {
-	struct code_file *f = &self->file;
-	u64 ip = (unsigned long)f->mem + AT_MIDDLE;
-	struct trace t;
+	u8 *mem = self->file.mem;
 	int i;
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
-	EXPECT_TRUE(warm(f->mem, 0));
+	ASSERT_TRUE(attach_and_warm(self));
 	for (i = 0; i < 3; i++) {
-		ASSERT_EQ(0, munmap(f->mem + 8 * PAGE, 8 * PAGE));
-		walk_plain(f->mem, &t);
-		EXPECT_TRUE(is_trace(&t, &ip, 1, false));
-		EXPECT_EQ(UT_END_CORRUPT, t.end);
-		ASSERT_EQ(f->mem, mremap(f->mem, 8 * PAGE, FILE_PAGES * PAGE, 0));
-		EXPECT_TRUE(warm(f->mem, 0));
+		ASSERT_EQ(0, munmap(mem + 8 * PAGE, 8 * PAGE));
+		EXPECT_TRUE(walk_has(mem, 1, false));
+		ASSERT_EQ(mem, mremap(mem, 8 * PAGE, FILE_PAGES * PAGE, 0));
+		EXPECT_TRUE(warm(mem, 0));
 	}
 }
 
 /* A part that is no code for a while, also if the rest is still to be found by then */
 TEST_F(life, protection_of_a_part_leaves_the_table_for_the_rest)
 {
-	struct code_file *f = &self->file;
-	u64 ip = (unsigned long)f->mem + AT_MIDDLE;
+	u8 *mem = self->file.mem, *part = mem + 8 * PAGE;
+	u64 ips[] = { (u64)mem + AT_MIDDLE, (u64)mem + PLAIN_CALLER, (u64)mem + PLAIN_FP };
 	struct trace t;
 	int i;
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_EQ(0, attach(self));
 	for (i = 0; i < 3; i++) {
-		ASSERT_EQ(0, mprotect(f->mem + 8 * PAGE, PAGE, PROT_READ));
-		walk_plain(f->mem, &t);
-		EXPECT_TRUE(is_trace(&t, &ip, 1, false));
-		EXPECT_EQ(UT_END_CORRUPT, t.end);
-		ASSERT_EQ(0, mprotect(f->mem + 8 * PAGE, PAGE, PROT_READ | PROT_EXEC));
-		EXPECT_TRUE(warm(f->mem, 0));
+		ASSERT_EQ(0, mprotect(part, PAGE, PROT_READ));
+		EXPECT_TRUE(walk_has(mem, 1, false));
+		ASSERT_EQ(0, mprotect(part, PAGE, PROT_READ | PROT_EXEC));
+		EXPECT_TRUE(warm(mem, 0));
 		/* Written to by nobody, but that could be: by frame pointer from there */
-		ASSERT_EQ(0, mprotect(f->mem + 8 * PAGE, PAGE, PROT_CODE));
-		walk_plain(f->mem, &t);
-		EXPECT_EQ(3, t.nr);
-		EXPECT_FALSE(t.outermost);
-		EXPECT_EQ((unsigned long)f->mem + PLAIN_FP, t.ips[2]);
-		ASSERT_EQ(0, mprotect(f->mem + 8 * PAGE, PAGE, PROT_READ | PROT_EXEC));
+		ASSERT_EQ(0, mprotect(part, PAGE, PROT_CODE));
+		walk_plain(mem, &t);
+		EXPECT_TRUE(is_trace(&t, ips, 3, false));
+		ASSERT_EQ(0, mprotect(part, PAGE, PROT_READ | PROT_EXEC));
 	}
-	EXPECT_TRUE(warm(f->mem, 0));
+	EXPECT_TRUE(warm(mem, 0));
 }
 
 /* More code than is remembered makes room for itself. */
 TEST_F(life, very_many_mappings_of_other_files_leave_the_table)
 {
 	static u8 *mem[1200];
-	struct code_file *f = &self->file, other;
-	unsigned int i, round;
+	struct code_file other;
+	unsigned int i;
 
 	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
-	EXPECT_TRUE(warm(f->mem, 0));
+	ASSERT_TRUE(attach_and_warm(self));
 	for (i = 0; i < ARRAY_SIZE(mem); i++) {
-		mem[i] = map_once_more(&other, NULL);
+		mem[i] = map_once_more(&other);
 		ASSERT_NE(NULL, mem[i]);
 		ASSERT_TRUE(walks_by_fp(mem[i]));
 		if (i % 100 == 0)
-			EXPECT_TRUE(walks_plain(f->mem, 0));
+			EXPECT_TRUE(walks_plain(self->file.mem, 0));
 	}
-	EXPECT_TRUE(warm(f->mem, 0));
+	EXPECT_TRUE(warm(self->file.mem, 0));
 	/* All of these have a table now, and have none again. */
-	plain_table(self->table, 6);
-	self->nr = file_use(self->fd, self->table, &other);
+	self->nr = plain_use(self->fd, 6, &other);
 	ASSERT_LT(0, self->nr);
 	for (i = 0; i < ARRAY_SIZE(mem); i += 7)
 		EXPECT_TRUE(walks_plain(mem[i], 6));
 	ASSERT_EQ(0, dev_drop(self->fd, self->nr));
-	for (round = 0; round < 2; round++) {
-		for (i = 0; i < ARRAY_SIZE(mem); i += 7)
-			EXPECT_TRUE(walks_by_fp(mem[i]));
-	}
-	EXPECT_TRUE(warm(f->mem, 0));
+	for (i = 0; i < 2 * ARRAY_SIZE(mem); i += 7)
+		EXPECT_TRUE(walks_by_fp(mem[i % ARRAY_SIZE(mem)]));
+	EXPECT_TRUE(warm(self->file.mem, 0));
 	for (i = 0; i < ARRAY_SIZE(mem); i++)
 		munmap(mem[i], FILE_PAGES * PAGE);
 	file_end(&other);
@@ -855,30 +807,29 @@ TEST_F(life, walk_while_another_thread_maps_and_unmaps_is_right_or_cut)
 {
 	struct code_file other, *files[] = { &self->file, &other };
 	unsigned int numbers[] = { 0, 5 }, i, exact = 0;
-	unsigned long addr = (unsigned long)self->file.mem;
+	const u8 *mem = self->file.mem;
 	pthread_t thread;
 	struct trace t;
 
-	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
-	plain_table(self->table, numbers[1]);
-	ASSERT_LT(0, file_use(self->fd, self->table, &other));
+	ASSERT_EQ(0, attach(self));
+	ASSERT_LT(0, plain_other(self->fd, numbers[1], &other));
 	set_flag(&stop_churning, 0);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, churns, self->file.path));
 	for (i = 0; i < 400; i++) {
-		u64 ips[] = { addr + AT_MIDDLE, addr + PLAIN_CALLER + 16 * numbers[i % 2],
-			      addr + PLAIN_OUTER };
+		u64 ips[] = { (u64)mem + AT_MIDDLE,
+			      (u64)mem + PLAIN_CALLER + 16 * numbers[i % 2],
+			      (u64)mem + PLAIN_OUTER };
 		int nr = 3;
 
-		ASSERT_TRUE(file_map_at(files[i % 2]->path, addr, 0, FILE_PAGES * PAGE));
-		walk_plain((void *)addr, &t);
+		ASSERT_TRUE(file_map_over(files[i % 2], mem));
+		walk_plain(mem, &t);
 		if (t.end == UT_END_CHANGING && t.nr < nr)
 			nr = t.nr;
 		exact += nr == 3;
 		EXPECT_LE(1, nr);
 		EXPECT_TRUE(is_trace(&t, ips, nr, nr == 3));
 		/* Once more, as it is known by now */
-		walk_plain((void *)addr, &t);
+		walk_plain(mem, &t);
 		if (t.end != UT_END_CHANGING)
 			EXPECT_TRUE(is_trace(&t, ips, 3, true));
 	}
@@ -887,22 +838,6 @@ TEST_F(life, walk_while_another_thread_maps_and_unmaps_is_right_or_cut)
 	fprintf(stderr, "# %u of 400 walks are complete\n", exact);
 	EXPECT_LT(200, exact);
 	file_end(&other);
-}
-
-/* Three walks of @s by plain_table() number @n, but for the last address */
-static bool walks_to(const struct stack *s, const u8 *mem, unsigned int n, u64 outer)
-{
-	unsigned long at = (unsigned long)mem;
-	u64 ips[] = { at + AT_MIDDLE, at + PLAIN_CALLER + 16 * n, at + outer };
-	struct trace t;
-	int i;
-
-	for (i = 0; i < 3; i++) {
-		table_walk(s, &t);
-		if (!is_trace(&t, ips, 3, true))
-			return false;
-	}
-	return true;
 }
 
 /*
@@ -914,9 +849,7 @@ static bool walks_to(const struct stack *s, const u8 *mem, unsigned int n, u64 o
 static bool other_page(struct _test_data_life *self, struct code_file *other,
 		       struct stack *s)
 {
-	table_start(self->table);
-	table_row(self->table, 8 * PAGE, rule_saved(RSP, 256, -16));
-	table_end(self->table, 9 * PAGE);
+	table_of_one(self->table, 8 * PAGE, rule_saved(RSP, 256, -16), 9 * PAGE);
 	if (!file_make(other, test_path("other"), 0xcc) ||
 	    file_use(self->fd, self->table, other) < 0 || !plain_stack(s, self->file.mem))
 		return false;
@@ -935,7 +868,7 @@ TEST_F(life, page_of_another_file_has_the_table_of_that)
 	struct stack s;
 	int i;
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_EQ(0, attach(self));
 	ASSERT_TRUE(other_page(self, &other, &s));
 	for (i = 0; i < 4; i++) {
 		EXPECT_TRUE(walks_to(&s, f->mem, 0, PLAIN_OUTER));
@@ -955,7 +888,7 @@ TEST_F(life, page_from_elsewhere_in_the_file_has_its_own_rules)
 	struct trace t;
 	int i, n;
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	ASSERT_EQ(0, attach(self));
 	for (i = 0; i < 6; i++) {
 		/* Page 9 is outermost, and page 10 is not covered. */
 		ASSERT_TRUE(file_map_at(self->file.path, at + 8 * PAGE,
@@ -1041,7 +974,7 @@ TEST_F(life, walk_while_another_thread_splits_the_mapping)
 	struct stack s;
 	struct trace t;
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_EQ(0, attach(self));
 	ASSERT_TRUE(other_page(self, &other, &s));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, splits, &split));
 	for (i = 0; i < 20000; i++) {
@@ -1091,7 +1024,7 @@ TEST_F(life, mmap_that_a_kprobe_samples_has_the_tables)
 	struct trace t;
 	int i;
 
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_EQ(0, attach(self));
 	ASSERT_TRUE(other_page(self, &other, &s));
 	up_attr_init(&attr, pmu_type("kprobe"), 0,
 		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
@@ -1121,79 +1054,69 @@ TEST_F(life, mmap_that_a_kprobe_samples_has_the_tables)
 /* Only the part of the table for mapped code is used, wherever that is */
 TEST_F(life, mapping_of_a_part_of_a_file_has_that_part_of_the_table)
 {
-	u8 *mem = map_anon(0, 32 * PAGE, PROT_CODE, 0);
-	struct code_file *f = &self->file;
+	u8 *mem = map_anon(0, 32 * PAGE, PROT_CODE, 0), *part = mem + 17 * PAGE;
+	u64 fp = (u64)self->file.mem + PLAIN_FP, after = (u64)part + 2 * PAGE;
+	const struct {
+		u64 caller, outer;
+		bool outermost;
+	} cases[] = {
+		{ (u64)part + PAGE, after, true },
+		/* One byte before it, and one after it, are not covered. */
+		{ (u64)part, fp, false },
+		{ after + 1, fp, false },
+		/* It is still there. */
+		{ (u64)part + PAGE, after, true },
+	};
 	struct stack s;
 	struct trace t;
-	u64 ips[3];
+	unsigned int i;
 
 	ASSERT_NE(MAP_FAILED, (void *)mem);
 	/* Pages 8 and 9 of the file, in the middle of something else */
-	ASSERT_TRUE(file_map_at(f->path, (unsigned long)mem + 17 * PAGE, 8 * PAGE,
-				2 * PAGE));
-	memset(mem, 0xcc, 17 * PAGE);
-	memset(mem + 19 * PAGE, 0xcc, 13 * PAGE);
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
-	ASSERT_TRUE(plain_stack(&s, f->mem));
-	ips[0] = (unsigned long)f->mem + AT_MIDDLE;
-	ips[1] = (unsigned long)mem + 17 * PAGE + PAGE;
-	s.words[0] = ips[1];
-	ips[2] = (unsigned long)mem + 19 * PAGE;
-	s.words[64] = ips[2];
-	table_walk(&s, &t);
-	EXPECT_TRUE(is_trace(&t, ips, 3, true));
-	/* One byte before it, and one after it, are not covered. */
-	ips[1] = (unsigned long)mem + 17 * PAGE;
-	s.words[0] = ips[1];
-	ips[2] = (unsigned long)f->mem + PLAIN_FP;
-	table_walk(&s, &t);
-	EXPECT_TRUE(is_trace(&t, ips, 3, false));
-	ips[1] = (unsigned long)mem + 19 * PAGE + 1;
-	s.words[0] = ips[1];
-	table_walk(&s, &t);
-	EXPECT_TRUE(is_trace(&t, ips, 3, false));
-	/* It is still there. */
-	ips[1] = (unsigned long)mem + 17 * PAGE + PAGE;
-	s.words[0] = ips[1];
-	ips[2] = (unsigned long)mem + 19 * PAGE;
-	table_walk(&s, &t);
-	EXPECT_TRUE(is_trace(&t, ips, 3, true));
+	memset(mem, 0xcc, 32 * PAGE);
+	ASSERT_TRUE(file_map_at(self->file.path, (u64)part, 8 * PAGE, 2 * PAGE));
+	ASSERT_EQ(0, attach(self));
+	ASSERT_TRUE(plain_stack(&s, self->file.mem));
+	s.words[64] = after;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		u64 ips[] = { (u64)self->file.mem + AT_MIDDLE, cases[i].caller, cases[i].outer };
+
+		s.words[0] = cases[i].caller;
+		table_walk(&s, &t);
+		EXPECT_TRUE(is_trace(&t, ips, 3, cases[i].outermost)) {
+			TH_LOG("case %u", i);
+		}
+	}
 	stack_end(&s);
 	munmap(mem, 32 * PAGE);
 }
 
-/* Headers that say where the code is are of no importance for a table. */
-static const char *exec_path;
-
 /* Runs instead of the tests in a program that a test has started. */
 __attribute__((constructor)) static void child_of_exec(void)
 {
+	const char *path = getenv("TABLE_TEST_FILE");
 	struct code_file f;
 
-	exec_path = getenv("TABLE_TEST_FILE");
-	if (!exec_path)
+	if (!path)
 		return;
 	alarm(60);
-	snprintf(f.path, sizeof(f.path), "%s", exec_path);
+	snprintf(f.path, sizeof(f.path), "%s", path);
 	_exit(!file_map(&f) + 2 * !warm(f.mem, 0));
+}
+
+static int walks_and_executes(const struct code_file *f)
+{
+	if (!warm(f->mem, 0))
+		return 10;
+	setenv("TABLE_TEST_FILE", f->path, 1);
+	execl("/proc/self/exe", "table_life_test", NULL);
+	return 11;
 }
 
 TEST_F(life, program_that_was_executed_has_the_tables_of_its_files)
 {
-	int status;
-	pid_t pid;
-
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
-	pid = fork();
-	if (!pid) {
-		if (!warm(self->file.mem, 0))
-			_exit(10);
-		setenv("TABLE_TEST_FILE", self->file.path, 1);
-		execl("/proc/self/exe", "table_life_test", NULL);
-		_exit(11);
-	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	EXPECT_EQ(0, status);
+	ASSERT_EQ(0, attach(self));
+	EXPECT_EQ(0, IN_CHILD(walks_and_executes(&self->file)));
 }
 
 static void *thread_walks(void *arg)
@@ -1207,7 +1130,7 @@ TEST_F(life, threads_share_what_is_known)
 	void *ret;
 
 	EXPECT_TRUE(walks_by_fp(self->file.mem));
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
+	ASSERT_EQ(0, attach(self));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, thread_walks, self->file.mem));
 	ASSERT_EQ(0, pthread_join(thread, &ret));
 	EXPECT_EQ(0, (long)ret);
@@ -1220,42 +1143,34 @@ TEST_F(life, threads_share_what_is_known)
 TEST_F(life, vdso_can_have_a_table)
 {
 	const u8 *vdso = (const u8 *)getauxval(AT_SYSINFO_EHDR);
-	struct code_file *f = &self->file;
+	u64 mem = (unsigned long)self->file.mem;
+	u64 ips[] = { mem + AT_MIDDLE, (u64)vdso + 0x800, mem + PLAIN_OUTER };
+	u64 by_fp[] = { ips[0], ips[1], mem + PLAIN_FP };
 	struct table *t = self->table;
-	struct stack s;
 	struct trace trace;
-	int nr, round;
-	u64 ips[3];
+	struct stack s;
+	int i;
 
 	if (!vdso)
 		SKIP(return, "needs a vDSO");
+	ASSERT_EQ(0, attach(self));
 	table_start(t);
-	table_row(t, 0, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, 0, UNKNOWN);
 	table_row(t, 0x7ff, rule_cfa(RSP, 24));
-	table_row(t, 0x800, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, 0x800, UNKNOWN);
 	table_end(t, PAGE);
-	nr = dev_make_table(self->fd, t);
-	ASSERT_LT(0, nr);
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
-	ASSERT_TRUE(plain_stack(&s, f->mem));
-	ips[0] = (unsigned long)f->mem + AT_MIDDLE;
-	ips[1] = (unsigned long)vdso + 0x800;
+	self->nr = dev_make_table(self->fd, t);
+	ASSERT_LT(0, self->nr);
+	ASSERT_TRUE(plain_stack(&s, self->file.mem));
 	s.words[0] = ips[1];
-	ips[2] = (unsigned long)f->mem + PLAIN_OUTER;
 	s.words[3] = ips[2];
-	for (round = 0; round < 2; round++) {
-		u64 by_fp[] = { ips[0], ips[1], (unsigned long)f->mem + PLAIN_FP };
-
+	for (i = 0; i < 2; i++) {
 		table_walk(&s, &trace);
 		EXPECT_TRUE(is_trace(&trace, by_fp, 3, false));
-		ASSERT_EQ(0, attach_as(self->fd, nr, getpid(), vdso + 0x123, NULL));
-		table_walk(&s, &trace);
-		EXPECT_TRUE(is_trace(&trace, ips, 3, true));
-		table_walk(&s, &trace);
-		EXPECT_TRUE(is_trace(&trace, ips, 3, true));
-		EXPECT_EQ(-EEXIST, attach_as(self->fd, nr, getpid(), vdso, NULL));
-		ASSERT_EQ(0, dev_drop(self->fd, nr));
-		nr = dev_make_table(self->fd, t);
+		ASSERT_EQ(0, attach_as(self->fd, self->nr, getpid(), vdso + 0x123, NULL));
+		EXPECT_TRUE(walks_as(&s, ips, 3, true));
+		EXPECT_EQ(-EEXIST, attach_as(self->fd, self->nr, getpid(), vdso, NULL));
+		ASSERT_TRUE(renew(self));
 	}
 	stack_end(&s);
 }
@@ -1278,221 +1193,223 @@ static size_t vdso_size(unsigned long vdso)
 	return size;
 }
 
-/* A child that has a page of a file where its vDSO was, and waits */
-static pid_t child_without_vdso(const struct code_file *f, unsigned long vdso)
+/* A page of a file takes the place of the vDSO: nothing may look at a clock any more. */
+static bool loses_its_vdso(void *arg)
 {
-	size_t size = vdso_size(vdso);
-	int ready[2];
-	pid_t pid;
-	char c;
+	const struct code_file *f = arg;
+	unsigned long vdso = getauxval(AT_SYSINFO_EHDR);
 
-	if (pipe(ready))
-		return -1;
-	pid = fork();
-	if (!pid) {
-		/* From here on nothing that could look at a clock */
-		if (munmap((void *)vdso, size) ||
-		    !file_map_at(f->path, vdso, 2 * PAGE, PAGE))
-			_exit(1);
-		if (write(ready[1], "", 1) == 1)
-			pause();
-		_exit(2);
-	}
-	close(ready[1]);
-	if (pid > 0 && read(ready[0], &c, 1) != 1) {
-		waitpid(pid, NULL, 0);
-		pid = -1;
-	}
-	close(ready[0]);
-	return pid;
+	return !munmap((void *)vdso, vdso_size(vdso)) &&
+	       file_map_at(f->path, vdso, 2 * PAGE, PAGE);
 }
 
 /* Otherwise a process could have its own rules used for the vDSO of all others. */
 TEST_F(life, file_in_the_place_of_a_vdso_is_a_file)
 {
-	unsigned long vdso = getauxval(AT_SYSINFO_EHDR);
-	struct code_file *f = &self->file;
+	void *vdso = (void *)getauxval(AT_SYSINFO_EHDR);
 	pid_t pid;
 
 	if (!vdso)
 		SKIP(return, "needs a vDSO");
-	pid = child_without_vdso(f, vdso);
+	pid = child_that_waits(loses_its_vdso, &self->file);
 	ASSERT_LT(0, pid);
-	EXPECT_EQ(0, attach_as(self->fd, self->nr, pid, (void *)vdso, f));
-	EXPECT_TRUE(warm(f->mem, 0));
+	EXPECT_EQ(0, attach_as(self->fd, self->nr, pid, vdso, &self->file));
+	EXPECT_TRUE(warm(self->file.mem, 0));
 	/* The table of the one that is left can still be attached. */
-	EXPECT_EQ(0, attach_as(self->fd, self->nr, getpid(), (void *)vdso, NULL));
-	kill(pid, SIGKILL);
-	EXPECT_EQ(pid, waitpid(pid, NULL, 0));
+	EXPECT_EQ(0, attach_as(self->fd, self->nr, getpid(), vdso, NULL));
+	EXPECT_TRUE(child_kill(pid));
 }
 
 /* ------------------------------------------------------------------------ */
 /* Which one counts							      */
 
+/**
+ * struct added - An SFrame table in memory of its own, for code of the file
+ * @mem:	The table
+ * @text:	The code
+ * @s:		The plain stack of the file
+ */
+struct added {
+	u8 *mem;
+	unsigned long text;
+	struct stack s;
+};
+
+/* One function, or two, in which CFA is the stack pointer plus @cfa */
+struct added_func {
+	u64 offset;
+	unsigned int size;
+	s32 cfa;
+};
+
+/* Functions of plain_table() number 3, and of the page of the callers */
+static const struct added_func func_top = { CALL_MIDDLE, 16, 32 };
+static const struct added_func func_caller = { 8 * PAGE, PAGE, 256 };
+
+static bool added_make(struct added *a, struct _test_data_life *self,
+		       const struct added_func *func, const struct added_func *second)
+{
+	a->mem = map_anon(0, PAGE, PROT_READ | PROT_WRITE, 0);
+	a->text = (unsigned long)self->file.mem;
+	sframe_build_init(&build, 3, true, (unsigned long)a->mem);
+	for (; func; func = second, second = NULL) {
+		sframe_build_func(&build, a->text + func->offset, func->size,
+				  SFRAME_BUILD_ROW1);
+		sframe_build_sp(&build, 0, func->cfa);
+	}
+	if (a->mem == MAP_FAILED || !sframe_build_finish(&build))
+		return false;
+	memcpy(a->mem, build.mem, PAGE);
+	return plain_stack(&a->s, self->file.mem);
+}
+
+/* It is for the code from here to there in the file. */
+static int added_use(const struct added *a, u64 start, u64 end)
+{
+	return add_table((unsigned long)a->mem, (unsigned long)a->mem + PAGE,
+			 a->text + start, a->text + end);
+}
+
+static int added_remove(const struct added *a)
+{
+	return remove_table((unsigned long)a->mem);
+}
+
+static void added_end(struct added *a)
+{
+	stack_end(&a->s);
+	munmap(a->mem, PAGE);
+}
+
 /* Tables that prctl() added come first, for code of a file as well. */
 TEST_F(life, added_sframe_table_comes_before_the_table_for_the_file)
 {
-	struct code_file *f = &self->file;
-	unsigned long text = (unsigned long)f->mem;
-	u8 *table = map_anon(0, PAGE, PROT_READ | PROT_WRITE, 0);
-	u64 ips[] = { text + AT_MIDDLE, text + PLAIN_CALLER + 48, text + PLAIN_OUTER };
-	struct stack s;
-	struct trace t;
+	struct added a;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
-	EXPECT_TRUE(warm(f->mem, 0));
-	sframe_build_init(&build, 3, true, (unsigned long)table);
-	/* As table 3 has it */
-	sframe_build_func(&build, text + CALL_MIDDLE, 16, SFRAME_BUILD_ROW1);
-	sframe_build_sp(&build, 0, 32);
-	ASSERT_LT(0, sframe_build_finish(&build));
-	memcpy(table, build.mem, PAGE);
-	ASSERT_EQ(0, add_table((unsigned long)table, (unsigned long)table + PAGE,
-			       text, text + 7 * PAGE));
-	ASSERT_TRUE(plain_stack(&s, f->mem));
-	table_walk(&s, &t);
-	EXPECT_TRUE(is_trace(&t, ips, 3, true));
-	stack_end(&s);
-	ASSERT_EQ(0, remove_table((unsigned long)table));
-	EXPECT_TRUE(warm(f->mem, 0));
-	munmap(table, PAGE);
+	ASSERT_TRUE(attach_and_warm(self));
+	ASSERT_TRUE(added_make(&a, self, &func_top, NULL));
+	ASSERT_EQ(0, added_use(&a, 0, 7 * PAGE));
+	EXPECT_TRUE(walks_to(&a.s, self->file.mem, 3, PLAIN_OUTER));
+	ASSERT_EQ(0, added_remove(&a));
+	EXPECT_TRUE(warm(self->file.mem, 0));
+	added_end(&a);
 }
 
 /* With any state and start of the code after it */
 TEST_F(life, added_sframe_table_counts_up_to_its_last_byte)
 {
-	unsigned long text = (unsigned long)self->file.mem, end;
-	u8 *table = map_anon(0, PAGE, PROT_READ | PROT_WRITE, 0);
-	u64 ips[] = { text + AT_MIDDLE, text + PLAIN_CALLER + 48, text + PLAIN_OUTER };
-	u64 after[] = { text + AT_MIDDLE, 0 };
-	struct stack s;
+	struct added a;
 	struct trace t;
+	u64 end;
 	int i;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
-	sframe_build_init(&build, 3, true, (unsigned long)table);
-	/* As table 3 has it */
-	sframe_build_func(&build, text + CALL_MIDDLE, 16, SFRAME_BUILD_ROW1);
-	sframe_build_sp(&build, 0, 32);
-	ASSERT_LT(0, sframe_build_finish(&build));
-	memcpy(table, build.mem, PAGE);
-	ASSERT_TRUE(plain_stack(&s, self->file.mem));
-
-	for (end = text + AT_MIDDLE + 1; end <= text + AT_MIDDLE + 4; end++) {
-		ASSERT_EQ(0, add_table((unsigned long)table, (unsigned long)table + PAGE,
-				       text, end));
+	ASSERT_EQ(0, attach(self));
+	ASSERT_TRUE(added_make(&a, self, &func_top, NULL));
+	for (end = AT_MIDDLE + 1; end <= AT_MIDDLE + 4; end++) {
+		u64 ips[] = { a.text + AT_MIDDLE, a.text + PLAIN_CALLER + 48,
+			      a.text + PLAIN_OUTER };
 		/* The first byte after it, which the table for the file does not know */
-		after[1] = end + 1;
+		u64 after[] = { ips[0], a.text + end + 1 };
+
+		ASSERT_EQ(0, added_use(&a, 0, end));
 		for (i = 0; i < 2; i++) {
-			s.words[3] = after[1];
-			table_walk(&s, &t);
+			a.s.words[3] = after[1];
+			table_walk(&a.s, &t);
 			EXPECT_TRUE(is_trace(&t, after, 2, false));
-			s.words[3] = ips[1];
-			table_walk(&s, &t);
+			a.s.words[3] = ips[1];
+			table_walk(&a.s, &t);
 			EXPECT_TRUE(is_trace(&t, ips, 3, true));
 		}
-		ASSERT_EQ(0, remove_table((unsigned long)table));
+		ASSERT_EQ(0, added_remove(&a));
 	}
-	stack_end(&s);
-	munmap(table, PAGE);
+	added_end(&a);
 }
 
 /* The state of the code beside it, with a table or without, does not extend to it. */
 TEST_F(life, caller_in_the_range_of_an_added_sframe_table)
 {
 	unsigned long text = (unsigned long)self->file.mem;
-	u8 *table = map_anon(0, PAGE, PROT_READ | PROT_WRITE, 0);
 	u64 ips[] = { text + AT_MIDDLE, text + PLAIN_CALLER, text + OTHER_OUTER };
-	struct stack s;
-	struct trace t;
-	int i;
+	struct added a;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	sframe_build_init(&build, 3, true, (unsigned long)table);
-	sframe_build_func(&build, text + 8 * PAGE, PAGE, SFRAME_BUILD_ROW1);
-	sframe_build_sp(&build, 0, 256);
-	ASSERT_LT(0, sframe_build_finish(&build));
-	memcpy(table, build.mem, PAGE);
-	ASSERT_EQ(0, add_table((unsigned long)table, (unsigned long)table + PAGE,
-			       text + 8 * PAGE, text + 9 * PAGE));
-	ASSERT_TRUE(plain_stack(&s, self->file.mem));
+	ASSERT_TRUE(added_make(&a, self, &func_caller, NULL));
+	ASSERT_EQ(0, added_use(&a, 8 * PAGE, 9 * PAGE));
 	/* By frame pointer, and by the table for the file */
-	s.words[257] = ips[1];
-	s.words[257 + 32] = ips[2];
-	s.words[32] = ips[2];
-	for (i = 0; i < 3; i++) {
-		table_walk(&s, &t);
-		EXPECT_TRUE(is_trace(&t, ips, 3, false));
-	}
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
-	EXPECT_TRUE(walks_to(&s, self->file.mem, 0, OTHER_OUTER));
-	stack_end(&s);
-	ASSERT_EQ(0, remove_table((unsigned long)table));
-	munmap(table, PAGE);
+	a.s.words[257] = ips[1];
+	a.s.words[257 + 32] = ips[2];
+	a.s.words[32] = ips[2];
+	EXPECT_TRUE(walks_as(&a.s, ips, 3, false));
+	ASSERT_EQ(0, attach(self));
+	EXPECT_TRUE(walks_to(&a.s, self->file.mem, 0, OTHER_OUTER));
+	ASSERT_EQ(0, added_remove(&a));
+	added_end(&a);
 }
 
 /* Memory with an added table, and a file with its own, take turns at one place. */
 TEST_F(life, added_sframe_table_and_a_file_with_a_table_take_turns)
 {
 	struct code_file *f = &self->file;
-	unsigned long text = (unsigned long)f->mem;
-	u8 *table = map_anon(0, PAGE, PROT_READ | PROT_WRITE, 0);
 	const size_t size = 9 * PAGE;
-	struct stack s;
+	struct added a;
 	int i;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	sframe_build_init(&build, 3, true, (unsigned long)table);
-	sframe_build_func(&build, text + CALL_MIDDLE, 16, SFRAME_BUILD_ROW1);
-	sframe_build_sp(&build, 0, 32);
-	sframe_build_func(&build, text + 8 * PAGE, PAGE, SFRAME_BUILD_ROW1);
-	sframe_build_sp(&build, 0, 256);
-	ASSERT_LT(0, sframe_build_finish(&build));
-	memcpy(table, build.mem, PAGE);
-	ASSERT_TRUE(plain_stack(&s, f->mem));
-	s.words[3 + 32] = text + OTHER_OUTER;
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, f));
+	ASSERT_TRUE(added_make(&a, self, &func_top, &func_caller));
+	a.s.words[3 + 32] = a.text + OTHER_OUTER;
+	ASSERT_EQ(0, attach(self));
 	/* It is not in one mapping with the code after it, which would lose its rules. */
 	ASSERT_EQ(0, madvise(f->mem + size, FILE_PAGES * PAGE - size, MADV_DONTDUMP));
 
 	for (i = 0; i < 4; i++) {
 		ASSERT_EQ(0, munmap(f->mem, size));
-		ASSERT_TRUE(map_over(text, size, PROT_CODE));
+		ASSERT_TRUE(map_over(a.text, size, PROT_CODE));
 		ASSERT_EQ((ssize_t)size, pread(f->fd, f->mem, size, 0));
 		if (!i)
-			ASSERT_EQ(0, add_table((unsigned long)table,
-					       (unsigned long)table + PAGE, text,
-					       text + size));
-		EXPECT_TRUE(walks_to(&s, f->mem, 3, OTHER_OUTER));
+			ASSERT_EQ(0, added_use(&a, 0, size));
+		EXPECT_TRUE(walks_to(&a.s, f->mem, 3, OTHER_OUTER));
 		ASSERT_EQ(0, munmap(f->mem, size));
-		ASSERT_TRUE(file_map_at(f->path, text, 0, size));
-		EXPECT_TRUE(walks_to(&s, f->mem, 0, PLAIN_OUTER));
+		ASSERT_TRUE(file_map_at(f->path, a.text, 0, size));
+		EXPECT_TRUE(walks_to(&a.s, f->mem, 0, PLAIN_OUTER));
 	}
-	stack_end(&s);
-	ASSERT_EQ(0, remove_table((unsigned long)table));
-	munmap(table, PAGE);
+	ASSERT_EQ(0, added_remove(&a));
+	added_end(&a);
+}
+
+/* A table that the program added is the only one for its range. */
+TEST_F(life, added_sframe_table_without_a_rule_comes_before_other_tables)
+{
+	static const struct added_func elsewhere = { 16, 16, 8 };
+	struct added a;
+
+	if (must_skip(_metadata, need_sframe()))
+		return;
+	ASSERT_TRUE(attach_and_warm(self));
+	ASSERT_TRUE(added_make(&a, self, &elsewhere, NULL));
+	ASSERT_EQ(0, added_use(&a, 0, FILE_PAGES * PAGE));
+	EXPECT_TRUE(warm_by_fp(self->file.mem));
+	ASSERT_EQ(0, added_remove(&a));
+	EXPECT_TRUE(warm(self->file.mem, 0));
+	added_end(&a);
 }
 
 /* A mapped file with an SFrame table that nobody can write to */
 static bool image_to_disk(struct image *image)
 {
-	u8 *copy = malloc(FILE_SIZE);
+	static u8 copy[FILE_SIZE];
 	struct stat st;
 	bool done;
 	int fd;
 
-	if (!copy)
-		return false;
 	fd = open(test_path("image"), O_RDWR | O_CREAT | O_CLOEXEC, 0755);
 	memcpy(copy, image->file, FILE_SIZE);
 	done = write(fd, copy, FILE_SIZE) == FILE_SIZE;
-	free(copy);
 	close(fd);
 	munmap(image->file, FILE_SIZE);
 	close(image->fd);
@@ -1503,13 +1420,44 @@ static bool image_to_disk(struct image *image)
 	return true;
 }
 
-static int image_attach(int fd, int nr, const struct image *image)
+/* Have the table in @self->table for the image. Returns its number, or -errno. */
+static int image_use(struct _test_data_life *self, const struct image *image)
 {
 	struct code_file f = { .fd = image->fd };
+	int nr = dev_make_table(self->fd, self->table), ret;
 
-	if (fstat(f.fd, &f.st))
+	if (nr < 0 || fstat(f.fd, &f.st))
 		return -EIO;
-	return attach_as(fd, nr, getpid(), (void *)image->code.addr, &f);
+	ret = attach_as(self->fd, nr, getpid(), (void *)image->code.addr, &f);
+	return ret ?: nr;
+}
+
+/*
+ * One whose section is in a segment of its own, at @at, which is not mapped yet, and whose
+ * table leaves all code to the section
+ */
+static bool image_apart(struct _test_data_life *self, struct image *image, unsigned long *at)
+{
+	if (!image_make(image, 3, true))
+		return false;
+	*at = image_table_apart(image, 3, true);
+	table_of_one(self->table, FILE_TEXT, NOT_COVERED, FILE_TEXT + PAGE);
+	return image_to_disk(image) && image_use(self, image) > 0;
+}
+
+static void image_end(const struct image *image)
+{
+	close(image->fd);
+	unlink(test_path("image"));
+}
+
+/* With the table in @self->table, are its frames such, when found and when known? */
+static bool image_is(struct _test_data_life *self, const struct image *image,
+		     bool (*is)(const struct code *code))
+{
+	int nr = image_use(self, image);
+
+	return nr > 0 && is(&image->code) && is(&image->code) && !dev_drop(self->fd, nr);
 }
 
 /* By frame pointer from framed_syscall() to code that @ip is in, and to @next */
@@ -1526,29 +1474,23 @@ static int stack_through(u64 ip, u64 next, uint64_t *ips)
 /* The file's own table has the rules for code that the table for it does not cover. */
 TEST_F(life, table_for_the_file_comes_before_its_sframe_section)
 {
-	u64 next = (unsigned long)call_code_ip, beyond;
+	u64 next = (unsigned long)call_code_ip, beyond, leaf;
 	struct table *t = self->table;
 	uint64_t ips[MAX_IPS];
 	struct image image;
-	u64 leaf;
 	int nr, i;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
 	ASSERT_TRUE(image_make(&image, 3, true));
 	ASSERT_TRUE(image_to_disk(&image));
-	EXPECT_TRUE(is_exact(&image.code));
-	EXPECT_TRUE(is_exact(&image.code));
+	EXPECT_TRUE(is_exact(&image.code) && is_exact(&image.code));
 
 	/* All of it is unknown. */
-	table_start(t);
-	table_row(t, 0, rule_of(UNWIND_TABLE_UNKNOWN));
-	table_end(t, FILE_SIZE);
-	nr = dev_make_table(self->fd, t);
+	table_of_one(t, 0, UNKNOWN, FILE_SIZE);
+	nr = image_use(self, &image);
 	ASSERT_LT(0, nr);
-	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
-	EXPECT_TRUE(is_cut(&image.code));
-	EXPECT_TRUE(is_cut(&image.code));
+	EXPECT_TRUE(is_cut(&image.code) && is_cut(&image.code));
 	/* The code after all functions of the section, too */
 	beyond = (image.code.addr & -PAGE) + PAGE - 8;
 	for (i = 0; i < 2; i++) {
@@ -1562,60 +1504,32 @@ TEST_F(life, table_for_the_file_comes_before_its_sframe_section)
 
 	/* Only the leaf is known: as something else than it is, and as what it is. */
 	leaf = image.code.leaf - image.addr;
-	for (i = 0; i < 2; i++) {
-		table_start(t);
-		table_row(t, leaf, i ? rule_cfa(RSP, 8) : rule_of(UNWIND_TABLE_OUTERMOST));
-		table_end(t, leaf + STUB_SIZE);
-		nr = dev_make_table(self->fd, t);
-		ASSERT_LT(0, nr);
-		ASSERT_EQ(0, image_attach(self->fd, nr, &image));
-		EXPECT_EQ(!i, is_cut(&image.code));
-		EXPECT_EQ(i, is_exact(&image.code));
-		ASSERT_EQ(0, dev_drop(self->fd, nr));
-	}
+	table_of_one(t, leaf, OUTERMOST, leaf + STUB_SIZE);
+	EXPECT_TRUE(image_is(self, &image, is_cut));
+	table_of_one(t, leaf, rule_cfa(RSP, 8), leaf + STUB_SIZE);
+	EXPECT_TRUE(image_is(self, &image, is_exact));
 
 	/* Nothing is known of any of it, by a row that says so, and by none. */
 	table_start(t);
-	table_row(t, FILE_TEXT, rule_of(UNWIND_TABLE_NOT_COVERED));
-	table_row(t, FILE_TEXT + PAGE / 2, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, FILE_TEXT, NOT_COVERED);
+	table_row(t, FILE_TEXT + PAGE / 2, UNKNOWN);
 	table_end(t, FILE_TEXT + PAGE);
-	nr = dev_make_table(self->fd, t);
-	ASSERT_LT(0, nr);
-	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
-	EXPECT_TRUE(is_exact(&image.code));
-	EXPECT_TRUE(is_exact(&image.code));
-	ASSERT_EQ(0, dev_drop(self->fd, nr));
-	table_start(t);
-	table_row(t, 0, rule_of(UNWIND_TABLE_UNKNOWN));
-	table_end(t, PAGE);
-	nr = dev_make_table(self->fd, t);
-	ASSERT_LT(0, nr);
-	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
-	EXPECT_TRUE(is_exact(&image.code));
-	EXPECT_TRUE(is_exact(&image.code));
-	close(image.fd);
-	unlink(test_path("image"));
+	EXPECT_TRUE(image_is(self, &image, is_exact));
+	table_of_one(t, 0, UNKNOWN, PAGE);
+	EXPECT_TRUE(image_is(self, &image, is_exact));
+	image_end(&image);
 }
 
 /* Rules that were cached while it could not be read do not count any longer. */
 TEST_F(life, sframe_section_that_can_be_read_later_counts_from_then_on)
 {
-	struct table *t = self->table;
 	struct image image;
 	unsigned long at;
-	int nr, i;
+	int i;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_TRUE(image_make(&image, 3, true));
-	at = image_table_apart(&image, 3, true);
-	ASSERT_TRUE(image_to_disk(&image));
-	table_start(t);
-	table_row(t, FILE_TEXT, rule_of(UNWIND_TABLE_NOT_COVERED));
-	table_end(t, FILE_TEXT + PAGE);
-	nr = dev_make_table(self->fd, t);
-	ASSERT_LT(0, nr);
-	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
+	ASSERT_TRUE(image_apart(self, &image, &at));
 	/* Nothing is mapped where the section should be. */
 	EXPECT_TRUE(is_without_table(&image.code));
 	EXPECT_TRUE(is_without_table(&image.code));
@@ -1624,8 +1538,15 @@ TEST_F(life, sframe_section_that_can_be_read_later_counts_from_then_on)
 	for (i = 0; i < 50 && !is_exact(&image.code); i++)
 		usleep(100000);
 	EXPECT_TRUE(is_exact(&image.code));
-	close(image.fd);
-	unlink(test_path("image"));
+	image_end(&image);
+}
+
+static int child_spoils_index(const struct image *image, unsigned long at)
+{
+	if (mprotect((void *)at, PAGE, PROT_READ | PROT_WRITE))
+		return 1;
+	spoil_index((u8 *)at);
+	return is_cut(&image->code) ? 0 : 2;
 }
 
 /*
@@ -1634,63 +1555,17 @@ TEST_F(life, sframe_section_that_can_be_read_later_counts_from_then_on)
  */
 TEST_F(life, sframe_rules_of_a_process_do_not_count_for_another)
 {
-	struct table *t = self->table;
 	struct image image;
 	unsigned long at;
-	int nr, status;
-	pid_t pid;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_TRUE(image_make(&image, 3, true));
-	at = image_table_apart(&image, 3, true);
-	ASSERT_TRUE(image_to_disk(&image));
+	ASSERT_TRUE(image_apart(self, &image, &at));
 	ASSERT_TRUE(image_map_table(&image, at));
-	table_start(t);
-	table_row(t, FILE_TEXT, rule_of(UNWIND_TABLE_NOT_COVERED));
-	table_end(t, FILE_TEXT + PAGE);
-	nr = dev_make_table(self->fd, t);
-	ASSERT_LT(0, nr);
-	ASSERT_EQ(0, image_attach(self->fd, nr, &image));
 	EXPECT_TRUE(is_exact(&image.code));
-
-	pid = fork();
-	ASSERT_LE(0, pid);
-	if (!pid) {
-		if (mprotect((void *)at, PAGE, PROT_READ | PROT_WRITE))
-			_exit(1);
-		spoil_index((u8 *)at);
-		_exit(is_cut(&image.code) ? 0 : 2);
-	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	EXPECT_EQ(0, status);
+	EXPECT_EQ(0, IN_CHILD(child_spoils_index(&image, at)));
 	EXPECT_TRUE(is_exact(&image.code));
-	close(image.fd);
-	unlink(test_path("image"));
-}
-
-/* A table that the program added is the only one for its range. */
-TEST_F(life, added_sframe_table_without_a_rule_comes_before_other_tables)
-{
-	unsigned long text = (unsigned long)self->file.mem;
-	u8 *table = map_anon(0, PAGE, PROT_READ | PROT_WRITE, 0);
-
-	if (must_skip(_metadata, need_sframe()))
-		return;
-	ASSERT_EQ(0, file_attach(self->fd, self->nr, &self->file));
-	EXPECT_TRUE(warm(self->file.mem, 0));
-	sframe_build_init(&build, 3, true, (unsigned long)table);
-	sframe_build_func(&build, text + 16, 16, SFRAME_BUILD_ROW1);
-	sframe_build_sp(&build, 0, 8);
-	ASSERT_LT(0, sframe_build_finish(&build));
-	memcpy(table, build.mem, PAGE);
-	ASSERT_EQ(0, add_table((unsigned long)table, (unsigned long)table + PAGE,
-			       text, text + FILE_PAGES * PAGE));
-	EXPECT_TRUE(walks_by_fp(self->file.mem));
-	EXPECT_TRUE(walks_by_fp(self->file.mem));
-	ASSERT_EQ(0, remove_table((unsigned long)table));
-	EXPECT_TRUE(warm(self->file.mem, 0));
-	munmap(table, PAGE);
+	image_end(&image);
 }
 
 TEST_HARNESS_MAIN

@@ -50,87 +50,72 @@ FIXTURE(storm)
 {
 	struct code_file file;
 	struct walker walkers[MAX_WALKERS];
+	/* All of them together, when they have ended */
+	struct walker sum;
 	struct table *table;
+	time_t start;
+	unsigned int rounds;
 	int nr_walkers;
 	int stop;
-	bool ready;
+	int fd;
 };
 
 FIXTURE_SETUP(storm)
 {
-	self->ready = false;
+	self->fd = -1;
 	if (must_skip(_metadata, need_tables()))
 		return;
-	ASSERT_TRUE(file_make(&self->file, test_path("storm"), 0xcc));
-	self->table = calloc(1, sizeof(*self->table));
-	ASSERT_NE(NULL, self->table);
+	ASSERT_TRUE(tables_start("storm", &self->file, &self->table, &self->fd));
 	self->nr_walkers = sysconf(_SC_NPROCESSORS_ONLN);
 	if (self->nr_walkers > MAX_WALKERS)
 		self->nr_walkers = MAX_WALKERS;
-	self->ready = true;
+	self->start = time(NULL);
 }
 
 FIXTURE_TEARDOWN(storm)
 {
-	if (!self->ready)
-		return;
-	free(self->table);
-	file_end(&self->file);
-	rmdir(test_dir());
+	if (self->fd >= 0)
+		tables_end(&self->file, self->table, self->fd);
 }
 
-/* Quietly: which table has this walk been made by? -1 if it was none. */
+/* Quietly: by which table is the second frame? -1 if it is by none. */
+static int table_of_second(const struct trace *t, const u8 *mem)
+{
+	unsigned long first = (unsigned long)mem + PLAIN_CALLER, n = (t->ips[1] - first) / 16;
+
+	return n < PLAIN_NR && t->ips[1] == first + 16 * n ? (int)n : -1;
+}
+
+/* ... and which one has this walk been made by? */
 static int table_of(const struct trace *t, const u8 *mem)
 {
-	unsigned long at = (unsigned long)mem, n;
-
-	if (t->nr != 3 || !t->outermost || t->ips[2] != at + PLAIN_OUTER)
+	if (t->nr != 3 || !t->outermost || t->ips[2] != (unsigned long)mem + PLAIN_OUTER)
 		return -1;
-	n = (t->ips[1] - at - PLAIN_CALLER) / 16;
-	return n < PLAIN_NR && t->ips[1] == at + PLAIN_CALLER + 16 * n ? (int)n : -1;
-}
-
-/* Does it begin with these frames? They are those that a table and frame pointers have. */
-static bool begins_well(const struct trace *t, const u8 *mem)
-{
-	unsigned long at = (unsigned long)mem;
-	struct trace start = *t;
-
-	if (t->ips[0] != at + AT_MIDDLE)
-		return false;
-	if (t->nr == 1 || (t->nr == 2 && t->ips[1] == at + PLAIN_FP))
-		return true;
-	start.nr = 3;
-	start.ips[2] = at + PLAIN_OUTER;
-	start.outermost = true;
-	return table_of(&start, mem) >= 0;
+	return table_of_second(t, mem);
 }
 
 /*
  * Mappings were being changed, or some code was not there just then, and the rest of the
- * stack is unknown.
+ * stack is unknown. The frames are those that a table and frame pointers have.
  */
 static bool is_cut_short(const struct trace *t, const u8 *mem)
 {
-	if (t->end != UT_END_CHANGING && t->end != UT_END_CORRUPT)
+	unsigned long at = (unsigned long)mem;
+
+	if ((t->end != UT_END_CHANGING && t->end != UT_END_CORRUPT) ||
+	    t->ips[0] != at + AT_MIDDLE)
 		return false;
-	return (t->nr == 1 || t->nr == 2) && begins_well(t, mem);
+	return t->nr == 1 ||
+	       (t->nr == 2 && (t->ips[1] == at + PLAIN_FP || table_of_second(t, mem) >= 0));
 }
 
 /* A table for the topmost frame or two, and then none */
 static bool is_mixed(const struct trace *t, const u8 *mem)
 {
 	unsigned long at = (unsigned long)mem;
-	struct trace start = *t;
 
-	if (t->nr < 3 || t->nr > 4)
-		return false;
-	start.nr = 3;
-	start.ips[2] = at + PLAIN_OUTER;
-	start.outermost = true;
-	if (table_of(&start, mem) < 0)
-		return false;
-	return t->ips[2] == at + PLAIN_OUTER || t->ips[2] == at + PLAIN_FP;
+	return (t->nr == 3 || t->nr == 4) && table_of_second(t, mem) >= 0 &&
+	       (t->ips[2] == at + PLAIN_OUTER || t->ips[2] == at + PLAIN_FP);
 }
 
 static void count(struct walker *w, const struct trace *t)
@@ -205,26 +190,25 @@ static void *walk(void *arg)
 	return NULL;
 }
 
-static bool start_walkers(struct _test_data_storm *self, const u8 *mem, bool random)
+/* All CPUs walk plain stacks in the file, or others. */
+static bool start_walkers(struct _test_data_storm *self, bool random)
 {
 	int i;
 
-	self->stop = 0;
 	for (i = 0; i < self->nr_walkers; i++) {
 		self->walkers[i] = (struct walker){
-			.mem = mem, .stop = &self->stop, .random = random,
+			.mem = self->file.mem, .stop = &self->stop, .random = random,
 		};
-		if (pthread_create(&self->walkers[i].thread, NULL, walk,
-				   &self->walkers[i]))
+		if (pthread_create(&self->walkers[i].thread, NULL, walk, &self->walkers[i]))
 			return false;
 	}
 	return true;
 }
 
-/* Returns the sum of all; a walk of which there is no record is counted. */
-static struct walker stop_walkers(struct _test_data_storm *self)
+/* A walk of which there is no record is counted; and there must not be any others. */
+static void stop_walkers(struct __test_metadata *_metadata, struct _test_data_storm *self)
 {
-	struct walker sum = { };
+	struct walker *sum = &self->sum;
 	void *ret;
 	int i, n;
 
@@ -233,115 +217,96 @@ static struct walker stop_walkers(struct _test_data_storm *self)
 		struct walker *w = &self->walkers[i];
 
 		if (pthread_join(w->thread, &ret) || ret)
-			sum.other++;
-		sum.by_fp += w->by_fp;
-		sum.lost += w->lost;
-		sum.mixed += w->mixed;
-		sum.cut += w->cut;
-		sum.other += w->other;
+			sum->other++;
+		sum->by_fp += w->by_fp;
+		sum->lost += w->lost;
+		sum->mixed += w->mixed;
+		sum->cut += w->cut;
+		sum->other += w->other;
 		for (n = 0; n < PLAIN_NR; n++)
-			sum.by_table[n] += w->by_table[n];
+			sum->by_table[n] += w->by_table[n];
 	}
-	return sum;
-}
-
-static bool time_is_up(time_t start)
-{
-	return time(NULL) - start >= SECONDS;
-}
-
-static void tell(const struct walker *sum)
-{
 	fprintf(stderr, "# walks: %lu by frame pointer, %lu %lu %lu %lu by tables\n",
 		sum->by_fp, sum->by_table[0], sum->by_table[1], sum->by_table[2],
 		sum->by_table[3]);
 	fprintf(stderr, "# %lu mixed, %lu cut\n", sum->mixed, sum->cut);
+	EXPECT_EQ(0, sum->other);
+	EXPECT_EQ(0, sum->lost);
+}
+
+/* Begin one more round, unless the time is up. */
+static bool next_round(struct _test_data_storm *self)
+{
+	if (time(NULL) - self->start >= SECONDS)
+		return false;
+	self->rounds++;
+	return true;
+}
+
+/* The next of four tables */
+static int use_next(struct _test_data_storm *self, int fd)
+{
+	return plain_use(fd, self->rounds % 4, &self->file);
 }
 
 TEST_F(storm, tables_that_are_attached_and_dropped)
 {
-	time_t start = time(NULL);
-	unsigned long rounds = 0;
-	struct walker sum;
-	int fd = dev_open();
+	int nr;
 
-	ASSERT_LE(0, fd);
-	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
-	while (!time_is_up(start)) {
-		int nr;
-
-		plain_table(self->table, rounds++ % 4);
-		nr = file_use(fd, self->table, &self->file);
+	ASSERT_TRUE(start_walkers(self, false));
+	while (next_round(self)) {
+		nr = use_next(self, self->fd);
 		EXPECT_LT(0, nr);
-		if (rounds % 3)
+		if (self->rounds % 3)
 			usleep(2000);
-		EXPECT_EQ(0, dev_drop(fd, nr));
-		if (rounds % 5 == 0)
+		EXPECT_EQ(0, dev_drop(self->fd, nr));
+		if (self->rounds % 5 == 0)
 			usleep(1000);
 	}
-	sum = stop_walkers(self);
-	tell(&sum);
-	EXPECT_EQ(0, sum.other);
-	EXPECT_EQ(0, sum.lost);
-	EXPECT_LT(0, sum.by_table[0] + sum.by_table[1]);
+	stop_walkers(_metadata, self);
+	EXPECT_LT(0, self->sum.by_table[0] + self->sum.by_table[1]);
 	EXPECT_TRUE(walks_by_fp(self->file.mem));
-	EXPECT_EQ(0, dev_info(fd, "attached"));
-	close(fd);
+	EXPECT_EQ(0, dev_info(self->fd, "attached"));
 }
 
 /* One is always there: the walk finds it, or the one before. */
 TEST_F(storm, tables_that_take_over_from_each_other)
 {
-	time_t start = time(NULL);
-	unsigned long rounds = 0;
-	int fds[2] = { -1, -1 };
-	struct walker sum;
+	int fd = dev_open(), old;
 
-	plain_table(self->table, 0);
-	fds[0] = dev_open();
-	ASSERT_LT(0, file_use(fds[0], self->table, &self->file));
-	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
-	while (!time_is_up(start)) {
-		int new = ++rounds % 2;
-
-		fds[new] = dev_open();
-		plain_table(self->table, rounds % 4);
-		EXPECT_LT(0, file_use(fds[new], self->table, &self->file));
-		close(fds[!new]);
+	ASSERT_LT(0, use_next(self, fd));
+	ASSERT_TRUE(start_walkers(self, false));
+	while (next_round(self)) {
+		old = fd;
+		fd = dev_open();
+		EXPECT_LT(0, use_next(self, fd));
+		close(old);
 	}
-	sum = stop_walkers(self);
-	tell(&sum);
-	EXPECT_EQ(0, sum.other);
-	EXPECT_EQ(0, sum.lost);
-	EXPECT_EQ(0, sum.by_fp);
-	EXPECT_EQ(0, sum.mixed);
-	EXPECT_LT(0, sum.by_table[0]);
-	close(fds[rounds % 2]);
+	stop_walkers(_metadata, self);
+	EXPECT_EQ(0, self->sum.by_fp);
+	EXPECT_EQ(0, self->sum.mixed);
+	EXPECT_LT(0, self->sum.by_table[0]);
+	close(fd);
 }
 
 TEST_F(storm, device_that_is_opened_and_closed)
 {
-	time_t start = time(NULL);
-	unsigned long rounds = 0;
-	struct walker sum;
-
-	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
-	while (!time_is_up(start)) {
+	/* It is open only where it is opened below. */
+	close(self->fd);
+	ASSERT_TRUE(start_walkers(self, false));
+	while (next_round(self)) {
 		int fd = dev_open();
 
 		ASSERT_LE(0, fd);
-		plain_table(self->table, rounds++ % 4);
-		EXPECT_LT(0, file_use(fd, self->table, &self->file));
+		EXPECT_LT(0, use_next(self, fd));
 		/* The last table is the one that is attached now. */
-		EXPECT_TRUE(walks_plain(self->file.mem, (rounds - 1) % 4));
+		EXPECT_TRUE(walks_plain(self->file.mem, self->rounds % 4));
 		close(fd);
 		EXPECT_TRUE(walks_by_fp(self->file.mem));
 	}
-	sum = stop_walkers(self);
-	tell(&sum);
-	EXPECT_EQ(0, sum.other);
-	EXPECT_EQ(0, sum.lost);
-	EXPECT_LT(0, sum.by_fp);
+	stop_walkers(_metadata, self);
+	EXPECT_LT(0, self->sum.by_fp);
+	self->fd = dev_open();
 }
 
 /* Code is mapped and unmapped at one address, while its tables are inserted and removed. */
@@ -362,91 +327,62 @@ static void *churn_mappings(void *arg)
 
 TEST_F(storm, mappings_that_change_beside_the_code)
 {
-	time_t start = time(NULL);
-	unsigned long rounds = 0;
-	struct walker sum;
 	pthread_t churn;
-	int fd = dev_open();
+	int nr;
 
-	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
+	ASSERT_TRUE(start_walkers(self, false));
 	ASSERT_EQ(0, pthread_create(&churn, NULL, churn_mappings, self));
-	while (!time_is_up(start)) {
-		int nr;
-
-		plain_table(self->table, rounds++ % 4);
-		nr = file_use(fd, self->table, &self->file);
+	while (next_round(self)) {
+		nr = use_next(self, self->fd);
 		EXPECT_LT(0, nr);
-		EXPECT_TRUE(walks_plain(self->file.mem, (rounds - 1) % 4));
-		EXPECT_EQ(0, dev_drop(fd, nr));
+		EXPECT_TRUE(walks_plain(self->file.mem, self->rounds % 4));
+		EXPECT_EQ(0, dev_drop(self->fd, nr));
 	}
-	sum = stop_walkers(self);
+	stop_walkers(_metadata, self);
 	pthread_join(churn, NULL);
-	tell(&sum);
-	EXPECT_EQ(0, sum.other);
-	EXPECT_EQ(0, sum.lost);
-	close(fd);
 }
 
 /* Files with tables are made and deleted; their inodes are used again. */
 TEST_F(storm, files_that_are_made_and_deleted)
 {
-	time_t start = time(NULL);
+	int nr = plain_use(self->fd, 1, &self->file);
 	struct code_file f;
-	struct walker sum;
-	int fd = dev_open(), nr;
 
-	plain_table(self->table, 1);
-	nr = file_use(fd, self->table, &self->file);
 	ASSERT_LT(0, nr);
-	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
-	while (!time_is_up(start)) {
+	ASSERT_TRUE(start_walkers(self, false));
+	while (next_round(self)) {
 		ASSERT_TRUE(file_make(&f, test_path("gone"), 0xcc));
 		EXPECT_TRUE(walks_by_fp(f.mem));
-		EXPECT_EQ(0, file_attach(fd, nr, &f));
+		EXPECT_EQ(0, file_attach(self->fd, nr, &f));
 		EXPECT_TRUE(walks_plain(f.mem, 1));
 		file_end(&f);
-		EXPECT_EQ(1, dev_info(fd, "attached"));
+		EXPECT_EQ(1, dev_info(self->fd, "attached"));
 	}
-	sum = stop_walkers(self);
-	tell(&sum);
-	EXPECT_EQ(0, sum.other);
-	EXPECT_EQ(0, sum.lost);
-	EXPECT_EQ(0, sum.by_fp);
-	EXPECT_EQ(0, sum.mixed);
-	EXPECT_EQ(0, sum.cut);
-	close(fd);
+	stop_walkers(_metadata, self);
+	EXPECT_EQ(0, self->sum.by_fp);
+	EXPECT_EQ(0, self->sum.mixed);
+	EXPECT_EQ(0, self->sum.cut);
 }
 
 /* Two files take turns at one place, and each has its table there at once. */
 TEST_F(storm, files_that_take_each_others_place)
 {
 	struct code_file other, *files[] = { &self->file, &other };
-	unsigned long addr = (unsigned long)self->file.mem;
-	time_t start = time(NULL);
-	unsigned int rounds = 0, i;
-	struct walker sum;
-	int fd = dev_open();
 
-	ASSERT_TRUE(file_make(&other, test_path("other"), 0xcc));
-	for (i = 0; i < 2; i++) {
-		plain_table(self->table, 1 + i);
-		ASSERT_LT(0, file_use(fd, self->table, files[i]));
-	}
-	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
-	while (!time_is_up(start)) {
-		i = ++rounds % 2;
-		EXPECT_TRUE(file_map_at(files[i]->path, addr, 0, FILE_PAGES * PAGE));
+	ASSERT_LT(0, plain_use(self->fd, 1, &self->file));
+	ASSERT_LT(0, plain_other(self->fd, 2, &other));
+	ASSERT_TRUE(start_walkers(self, false));
+	while (next_round(self)) {
+		unsigned int i = self->rounds % 2;
+
+		EXPECT_TRUE(file_map_over(files[i], self->file.mem));
 		EXPECT_TRUE(walks_plain(self->file.mem, 1 + i));
 	}
-	sum = stop_walkers(self);
-	tell(&sum);
 	/* If the code is unmapped in the middle of a walk, there is no table either. */
-	EXPECT_EQ(0, sum.other);
-	EXPECT_EQ(0, sum.lost);
-	EXPECT_LT(0, sum.by_table[1]);
-	EXPECT_LT(0, sum.by_table[2]);
+	stop_walkers(_metadata, self);
+	EXPECT_LT(0, self->sum.by_table[1]);
+	EXPECT_LT(0, self->sum.by_table[2]);
 	file_end(&other);
-	close(fd);
 }
 
 static struct unwind_table_loc random_loc(unsigned int *seed, unsigned int allowed)
@@ -483,13 +419,10 @@ static struct unwind_table_rule random_rule(unsigned int *seed)
 /* Rules that are in order as far as anybody can tell, and stacks of random words */
 TEST_F(storm, rules_that_make_no_sense)
 {
-	time_t start = time(NULL);
 	unsigned int seed = 1;
-	struct walker sum;
-	int fd = dev_open();
 
-	ASSERT_TRUE(start_walkers(self, self->file.mem, true));
-	while (!time_is_up(start)) {
+	ASSERT_TRUE(start_walkers(self, true));
+	while (next_round(self)) {
 		u64 offset;
 		int nr;
 
@@ -498,60 +431,50 @@ TEST_F(storm, rules_that_make_no_sense)
 		     offset += 1 + rand_r(&seed) % 200)
 			table_row(self->table, offset, random_rule(&seed));
 		table_end(self->table, FILE_PAGES * PAGE);
-		nr = file_use(fd, self->table, &self->file);
+		nr = file_use(self->fd, self->table, &self->file);
 		ASSERT_LT(0, nr);
 		usleep(5000);
-		ASSERT_EQ(0, dev_drop(fd, nr));
+		ASSERT_EQ(0, dev_drop(self->fd, nr));
 	}
-	sum = stop_walkers(self);
-	fprintf(stderr, "# %lu walks\n", sum.by_fp);
-	EXPECT_EQ(0, sum.other);
+	stop_walkers(_metadata, self);
 	EXPECT_TRUE(walks_by_fp(self->file.mem));
-	close(fd);
 }
 
 /* Tables with a valid header that are changed somewhere, or everywhere */
 TEST_F(storm, tables_of_random_bytes)
 {
+	const unsigned int at = sizeof(struct unwind_table_header);
 	unsigned long refused = 0, taken = 0;
-	time_t start = time(NULL);
-	unsigned int seed = 2;
 	u8 *data = malloc(TABLE_ROOM);
-	struct walker sum;
-	int fd = dev_open();
+	unsigned int seed = 2;
 
 	ASSERT_NE(NULL, data);
-	ASSERT_TRUE(start_walkers(self, self->file.mem, true));
-	while (!time_is_up(start)) {
-		unsigned int i, n, at = sizeof(struct unwind_table_header);
-		size_t len;
+	plain_table(self->table, 0);
+	ASSERT_TRUE(start_walkers(self, true));
+	while (next_round(self)) {
+		size_t len = table_join(self->table, data);
+		unsigned int i, n = rand_r(&seed) % 8 ? 1 + rand_r(&seed) % 3 : len;
 		int nr;
 
-		plain_table(self->table, 0);
-		len = table_join(self->table, data);
-		n = rand_r(&seed) % 8 ? 1 + rand_r(&seed) % 3 : len;
 		for (i = 0; i < n; i++)
 			data[at + rand_r(&seed) % (len - at)] = rand_r(&seed);
-		nr = dev_make(fd, data, len);
+		nr = dev_make(self->fd, data, len);
 		if (nr < 0) {
 			EXPECT_EQ(-EINVAL, nr);
 			refused++;
 			continue;
 		}
 		taken++;
-		EXPECT_EQ(0, file_attach(fd, nr, &self->file));
+		EXPECT_EQ(0, file_attach(self->fd, nr, &self->file));
 		usleep(500);
-		EXPECT_EQ(0, dev_drop(fd, nr));
+		EXPECT_EQ(0, dev_drop(self->fd, nr));
 	}
-	sum = stop_walkers(self);
-	fprintf(stderr, "# %lu tables refused, %lu taken, %lu walks\n", refused, taken,
-		sum.by_fp);
-	EXPECT_EQ(0, sum.other);
+	stop_walkers(_metadata, self);
+	fprintf(stderr, "# %lu tables refused, %lu taken\n", refused, taken);
 	EXPECT_LT(0, refused);
 	EXPECT_LT(0, taken);
-	EXPECT_EQ(0, dev_info(fd, "tables"));
+	EXPECT_EQ(0, dev_info(self->fd, "tables"));
 	free(data);
-	close(fd);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -568,74 +491,56 @@ static bool busy_open(struct up_ring *ring, int cpu)
 }
 
 /* Processes that start, are sampled, and end, with files of their own */
-static void child_lives(unsigned int n)
+static int child_lives(unsigned int n)
 {
-	static struct table t;
 	struct code_file f;
 	int fd, nr, i;
 
-	alarm(60);
 	if (!file_make(&f, test_path("child"), n))
-		_exit(1);
+		return 1;
 	fd = dev_open();
 	for (i = 0; i < 3; i++) {
-		plain_table(&t, n % 4);
-		nr = file_use(fd, &t, &f);
+		nr = plain_use(fd, n % 4, &f);
 		if (nr < 0 || !walks_plain(f.mem, n % 4) || dev_drop(fd, nr) ||
 		    !walks_by_fp(f.mem))
-			_exit(2);
+			return 2;
 	}
-	if (file_use(fd, &t, &f) < 0)
-		_exit(3);
+	if (plain_use(fd, n % 4, &f) < 0)
+		return 3;
 	/* Tables that are still attached are then removed in any order. */
 	unlink(f.path);
 	rmdir(test_dir());
-	_exit(0);
+	return 0;
 }
 
 TEST_F(storm, samples_of_all_cpus)
 {
 	struct up_ring rings[MAX_WALKERS];
 	unsigned long samples = 0, bad = 0;
-	time_t start = time(NULL);
-	unsigned int rounds = 0;
-	struct walker sum;
-	int i, fd = dev_open(), status;
+	int i, nr;
 
 	for (i = 0; i < self->nr_walkers; i++) {
 		ASSERT_TRUE(busy_open(&rings[i], nth_cpu(i)));
 		up_enable(&rings[i]);
 	}
-	ASSERT_TRUE(start_walkers(self, self->file.mem, false));
-	while (!time_is_up(start)) {
-		pid_t pid;
-		int nr;
-
-		plain_table(self->table, rounds++ % 4);
-		nr = file_use(fd, self->table, &self->file);
+	ASSERT_TRUE(start_walkers(self, false));
+	while (next_round(self)) {
+		nr = use_next(self, self->fd);
 		EXPECT_LT(0, nr);
-		pid = fork();
-		if (!pid)
-			child_lives(rounds);
-		EXPECT_EQ(pid, waitpid(pid, &status, 0));
-		EXPECT_EQ(0, status);
-		EXPECT_EQ(0, dev_drop(fd, nr));
+		EXPECT_EQ(0, IN_CHILD(child_lives(self->rounds)));
+		EXPECT_EQ(0, dev_drop(self->fd, nr));
 		for (i = 0; i < self->nr_walkers; i++) {
 			samples += up_drain(&rings[i]);
 			bad += up_count_bad(&rings[i]);
 			up_forget(&rings[i]);
 		}
 	}
-	sum = stop_walkers(self);
+	stop_walkers(_metadata, self);
 	for (i = 0; i < self->nr_walkers; i++)
 		up_close(&rings[i]);
-	tell(&sum);
-	fprintf(stderr, "# %lu samples and records, %u processes\n", samples, rounds);
+	fprintf(stderr, "# %lu samples and records, %u processes\n", samples, self->rounds);
 	EXPECT_LT(0, samples);
 	EXPECT_EQ(0, bad);
-	EXPECT_EQ(0, sum.other);
-	EXPECT_EQ(0, sum.lost);
-	close(fd);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -706,11 +611,11 @@ struct sampled {
 static void spin_table(struct table *t, unsigned int n)
 {
 	table_start(t);
-	table_row(t, PAGE, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, PAGE, UNKNOWN);
 	table_row(t, SPIN, rule_cfa(RSP, 8 + 8 * n));
-	table_row(t, SPIN_END, rule_of(UNWIND_TABLE_UNKNOWN));
+	table_row(t, SPIN_END, UNKNOWN);
 	table_row(t, 8 * PAGE, rule_saved(RSP, 8 * FRAME_SIZE(n), -16));
-	table_row(t, 9 * PAGE, rule_of(UNWIND_TABLE_OUTERMOST));
+	table_row(t, 9 * PAGE, OUTERMOST);
 	table_end(t, 10 * PAGE);
 }
 
@@ -895,16 +800,6 @@ static u8 *map_large(void)
 	return mem;
 }
 
-static bool fork_once(void)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (!pid)
-		_exit(0);
-	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
-}
-
 /*
  * Has enough time passed, and has the test seen all outcomes that it wants? Even a slow
  * machine does not need eight times as long.
@@ -933,21 +828,20 @@ TEST_F(storm, program_whose_mappings_change_all_the_time)
 	struct code_file libs[2 * NR_SAMPLED], fixed[NR_FIXED];
 	struct sampled workers[NR_SAMPLED] = { }, sum = { };
 	unsigned long forks = 0, all;
-	int dev = dev_open(), i, n;
+	int i, n;
 	time_t start;
 	pthread_t churn;
 	void *brk, *ret;
 	u8 *large;
 
 	for (i = 0; i < 2 * NR_SAMPLED; i++) {
-		ASSERT_TRUE(spin_make(&libs[i], dev, self->table, i));
+		ASSERT_TRUE(spin_make(&libs[i], self->fd, self->table, i));
 		munmap(libs[i].mem, FILE_PAGES * PAGE);
 	}
 	for (i = 0; i < NR_FIXED; i++)
-		ASSERT_TRUE(spin_make(&fixed[i], dev, self->table, FIXED_NR(i)));
+		ASSERT_TRUE(spin_make(&fixed[i], self->fd, self->table, FIXED_NR(i)));
 	large = map_large();
 	ASSERT_NE(NULL, large);
-	self->stop = 0;
 	ASSERT_EQ(0, pthread_create(&churn, NULL, churn_files, self));
 	for (i = 0; i < NR_SAMPLED; i++) {
 		workers[i] = (struct sampled){
@@ -961,7 +855,7 @@ TEST_F(storm, program_whose_mappings_change_all_the_time)
 	/* Only this thread's malloc() has what brk() gives. */
 	brk = sbrk(0);
 	for (start = time(NULL); !loaded_enough(workers, start); forks++) {
-		EXPECT_TRUE(fork_once());
+		EXPECT_EQ(0, IN_CHILD(0));
 		for (i = 0; i < 20; i++) {
 			syscall(SYS_brk, brk + PAGE);
 			syscall(SYS_brk, brk);
@@ -1010,7 +904,6 @@ TEST_F(storm, program_whose_mappings_change_all_the_time)
 		close(libs[i].fd);
 		unlink(libs[i].path);
 	}
-	close(dev);
 }
 
 TEST_HARNESS_MAIN
