@@ -11,10 +11,9 @@
 #include "sframe_code.h"
 #include "unwind_harness.h"
 
-FIXTURE(added)
-{
-	struct area area;
-};
+static struct area area;
+
+FIXTURE(added) {};
 
 FIXTURE_VARIANT(added)
 {
@@ -22,48 +21,29 @@ FIXTURE_VARIANT(added)
 	bool pcrel;
 };
 
-FIXTURE_VARIANT_ADD(added, v2)
-{
-	.version = 2,
-};
-
-FIXTURE_VARIANT_ADD(added, v2_pcrel)
-{
-	.version = 2,
-	.pcrel = true,
-};
-
-FIXTURE_VARIANT_ADD(added, v3)
-{
-	.version = 3,
-	.pcrel = true,
-};
+FIXTURE_VARIANT_ADD(added, v2) { 2, false };
+FIXTURE_VARIANT_ADD(added, v2_pcrel) { 2, true };
+FIXTURE_VARIANT_ADD(added, v3) { 3, true };
 
 FIXTURE_SETUP(added)
 {
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_TRUE(area_make(&self->area, variant->version, variant->pcrel,
-			      true));
+	ASSERT_TRUE(area_make(&area, variant->version, variant->pcrel, true));
 }
 
-FIXTURE_TEARDOWN(added)
-{
-	remove_table(self->area.table);
-	munmap(self->area.mem, AREA_SIZE);
-}
+FIXTURE_TEARDOWN(added) {}
 
 TEST_F(added, code_without_a_table_has_no_frames)
 {
-	EXPECT_TRUE(is_without_table(&self->area.code));
+	EXPECT_TRUE(is_without_table(&area.code));
 }
 
 TEST_F(added, table_gives_exact_frames_cold_and_warm)
 {
-	ASSERT_EQ(0, area_add(&self->area));
-	EXPECT_TRUE(is_exact(&self->area.code));
-	EXPECT_TRUE(is_exact(&self->area.code));
-	EXPECT_TRUE(is_exact(&self->area.code));
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_TRUE(stays_exact(&area.code));
+	EXPECT_TRUE(is_exact(&area.code));
 }
 
 /*
@@ -88,146 +68,136 @@ TEST_F(added, rules_of_code_with_the_same_lower_address_bits_are_kept_apart)
 		for (i = 0; i < ARRAY_SIZE(areas); i++)
 			EXPECT_TRUE(is_exact(&areas[i].code));
 	}
-	code_frame = 24;
-	munmap(mem, ARRAY_SIZE(areas) * AREA_SIZE);
 }
 
 TEST_F(added, table_replaces_the_answer_that_there_is_none)
 {
-	EXPECT_TRUE(is_without_table(&self->area.code));
-	ASSERT_EQ(0, area_add(&self->area));
-	EXPECT_TRUE(is_exact(&self->area.code));
+	EXPECT_TRUE(is_without_table(&area.code));
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_TRUE(is_exact(&area.code));
 }
 
 TEST_F(added, removed_table_is_used_no_more)
 {
-	ASSERT_EQ(0, area_add(&self->area));
-	EXPECT_TRUE(is_exact(&self->area.code));
-	ASSERT_EQ(0, remove_table(self->area.table));
-	EXPECT_TRUE(is_without_table(&self->area.code));
-	EXPECT_EQ(-ENOENT, remove_table(self->area.table));
-	ASSERT_EQ(0, area_add(&self->area));
-	EXPECT_TRUE(is_exact(&self->area.code));
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_TRUE(is_exact(&area.code));
+	ASSERT_EQ(0, remove_table(area.table));
+	EXPECT_TRUE(is_without_table(&area.code));
+	EXPECT_EQ(-ENOENT, remove_table(area.table));
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_TRUE(is_exact(&area.code));
 }
 
 TEST_F(added, one_table_for_two_ranges_goes_as_a_whole)
 {
-	struct area *a = &self->area;
-	unsigned long middle = a->code.stub[1];
+	unsigned long middle = area.code.stub[1];
 
-	ASSERT_EQ(0, add_table(a->table, a->table_end, a->text, middle));
-	ASSERT_EQ(0, add_table(a->table, a->table_end, middle, a->text_end));
-	ASSERT_EQ(0, remove_table(a->table));
-	EXPECT_EQ(-ENOENT, remove_table(a->table));
-	EXPECT_TRUE(is_without_table(&a->code));
+	ASSERT_EQ(0, add_table(area.table, area.table_end, area.text, middle));
+	ASSERT_EQ(0, add_table(area.table, area.table_end, middle, area.text_end));
+	ASSERT_EQ(0, remove_table(area.table));
+	EXPECT_EQ(-ENOENT, remove_table(area.table));
+	EXPECT_TRUE(is_without_table(&area.code));
 }
 
-/* Two pieces of code, one table for both */
+/* Another piece of code at @text, and one table for both */
+static void second_code(struct code *second, unsigned long text, unsigned int version,
+			bool pcrel)
+{
+	code_make(second, (u8 *)text, text, true);
+	sframe_build_init(&build, version, pcrel, area.table);
+	code_funcs(&area.code, true, &build);
+	code_funcs(second, true, &build);
+	table_write(area.table);
+}
+
 TEST_F(added, one_table_for_two_pieces_of_code_is_exact_in_both)
 {
-	struct area *a = &self->area;
-	unsigned long text = a->text + 2 * PAGE;
 	struct code second;
 
-	code_make(&second, (u8 *)text, text, true);
-	sframe_build_init(&build, variant->version, variant->pcrel, a->table);
-	code_funcs(&a->code, true, &build);
-	code_funcs(&second, true, &build);
-	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
-
+	second_code(&second, area.text + 2 * PAGE, variant->version, variant->pcrel);
 	/* A function that is not in the range that the table was added for. */
-	ASSERT_EQ(0, add_table(a->table, a->table_end, second.addr, second.end));
+	ASSERT_EQ(0, add_table(area.table, area.table_end, second.addr, second.end));
 	EXPECT_TRUE(is_exact(&second));
-	EXPECT_TRUE(is_without_table(&a->code));
-	ASSERT_EQ(0, area_add(a));
-	EXPECT_TRUE(is_exact(&a->code));
+	EXPECT_TRUE(is_without_table(&area.code));
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_TRUE(is_exact(&area.code));
 	EXPECT_TRUE(is_exact(&second));
 }
 
 TEST_F(added, tables_whose_memory_overlaps_are_apart)
 {
-	struct area *a = &self->area, second = *a;
-	unsigned long text = a->text + 2 * PAGE;
-	size_t len;
+	struct area second;
 
 	/* The second table is within the memory of the first, after its end. */
-	second.text = text;
-	second.table = a->table + PAGE;
-	code_make(&second.code, (u8 *)text, text, true);
-	second.text_end = second.code.end;
-	len = code_table(&second.code, true, &build, variant->version,
-			 variant->pcrel, second.table);
-	memcpy((void *)second.table, build.mem, len);
-
-	ASSERT_EQ(0, area_add(a));
+	ASSERT_TRUE(area_place(&second, (u8 *)area.text + 2 * PAGE, (u8 *)area.table + PAGE,
+			       variant->version, variant->pcrel, true));
+	second.table_end = area.table_end;
+	ASSERT_EQ(0, area_add(&area));
 	ASSERT_EQ(0, area_add(&second));
-	EXPECT_TRUE(is_exact(&a->code));
+	EXPECT_TRUE(is_exact(&area.code));
 	EXPECT_TRUE(is_exact(&second.code));
-	ASSERT_EQ(0, remove_table(a->table));
-	EXPECT_TRUE(is_without_table(&a->code));
+	ASSERT_EQ(0, remove_table(area.table));
+	EXPECT_TRUE(is_without_table(&area.code));
 	EXPECT_TRUE(is_exact(&second.code));
-	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, area_add(&area));
 	/* A page that neither needs */
-	ASSERT_EQ(0, munmap((void *)(a->table_end - PAGE), PAGE));
-	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, munmap((void *)(area.table_end - PAGE), PAGE));
+	EXPECT_TRUE(is_exact(&area.code));
 	EXPECT_TRUE(is_exact(&second.code));
 	EXPECT_EQ(0, remove_table(second.table));
-	EXPECT_TRUE(is_exact(&a->code));
+	EXPECT_TRUE(is_exact(&area.code));
 	EXPECT_TRUE(is_without_table(&second.code));
 }
 
 /* A copy of the area's table after it. Returns its address. */
-static unsigned long table_copy(struct area *a, unsigned int version, bool pcrel)
+static unsigned long table_copy(unsigned int version, bool pcrel)
 {
-	unsigned long table = a->table + PAGE;
-	size_t len = code_table(&a->code, true, &build, version, pcrel, table);
+	unsigned long table = area.table + PAGE;
 
-	memcpy((void *)table, build.mem, len);
+	code_table(&area.code, true, &build, version, pcrel, table);
+	memcpy((void *)table, build.mem, PAGE);
 	return table;
 }
 
 TEST_F(added, table_takes_the_place_of_those_for_some_of_the_code)
 {
-	struct area *a = &self->area;
-	unsigned long copy = table_copy(a, variant->version, variant->pcrel);
-	unsigned long middle = a->code.stub[1];
+	unsigned long copy = table_copy(variant->version, variant->pcrel);
+	unsigned long middle = area.code.stub[1];
 
-	ASSERT_EQ(0, area_add(a));
-	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_TRUE(is_exact(&area.code));
 	/* The first one becomes garbage, and is not used any more. */
-	ASSERT_EQ(0, add_table(copy, a->table_end, a->text, a->text_end));
-	memset((void *)a->table, 0, PAGE);
-	EXPECT_TRUE(is_exact(&a->code));
-	EXPECT_EQ(-ENOENT, remove_table(a->table));
-	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, add_table(copy, area.table_end, area.text, area.text_end));
+	memset((void *)area.table, 0, PAGE);
+	EXPECT_TRUE(is_exact(&area.code));
+	EXPECT_EQ(-ENOENT, remove_table(area.table));
+	EXPECT_TRUE(is_exact(&area.code));
 
 	/* For a byte of two others, which are dropped as a whole */
-	ASSERT_EQ(0, add_table(copy, a->table_end, a->text, middle));
-	ASSERT_EQ(0, add_table(copy, a->table_end, middle, a->text_end));
-	EXPECT_TRUE(is_exact(&a->code));
-	ASSERT_EQ(0, add_table(copy, a->table_end, middle - 1, middle + 1));
-	EXPECT_TRUE(is_without_table(&a->code));
+	ASSERT_EQ(0, add_table(copy, area.table_end, area.text, middle));
+	ASSERT_EQ(0, add_table(copy, area.table_end, middle, area.text_end));
+	EXPECT_TRUE(is_exact(&area.code));
+	ASSERT_EQ(0, add_table(copy, area.table_end, middle - 1, middle + 1));
+	EXPECT_TRUE(is_without_table(&area.code));
 	EXPECT_EQ(0, remove_table(copy));
 	EXPECT_EQ(-ENOENT, remove_table(copy));
 }
 
 TEST_F(added, unmapping_a_page_after_leaves_it)
 {
-	ASSERT_EQ(0, area_add(&self->area));
-	ASSERT_EQ(0, munmap(self->area.mem + AREA_SIZE - PAGE, PAGE));
-	ASSERT_EQ(0, munmap(self->area.mem, PAGE));
-	EXPECT_TRUE(is_exact(&self->area.code));
+	ASSERT_EQ(0, area_add(&area));
+	ASSERT_EQ(0, munmap(area.mem + AREA_SIZE - PAGE, PAGE));
+	ASSERT_EQ(0, munmap(area.mem, PAGE));
+	EXPECT_TRUE(is_exact(&area.code));
 }
 
 TEST_F(added, protection_changes_leave_it)
 {
-	struct area *a = &self->area;
-
-	ASSERT_EQ(0, area_add(a));
-	ASSERT_EQ(0, mprotect((void *)a->text, PAGE, PROT_READ));
-	ASSERT_EQ(0, mprotect((void *)a->text, PAGE, PROT_READ | PROT_EXEC));
-	ASSERT_EQ(0, mprotect((void *)a->table, PAGE, PROT_READ));
-	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, area_add(&area));
+	ASSERT_EQ(0, mprotect((void *)area.text, PAGE, PROT_READ));
+	ASSERT_EQ(0, mprotect((void *)area.text, PAGE, PROT_READ | PROT_EXEC));
+	ASSERT_EQ(0, mprotect((void *)area.table, PAGE, PROT_READ));
+	EXPECT_TRUE(is_exact(&area.code));
 }
 
 /* The frame pointer of this code leads to call_code()'s caller. */
@@ -244,41 +214,21 @@ TEST_F(added, unreadable_table_ends_the_walk_until_it_can_be_read)
 	ASSERT_EQ(0, mprotect((void *)a.table, PAGE, PROT_NONE));
 	/* The cached state of it is as good as before. */
 	EXPECT_TRUE(is_exact(&a.code));
-	munmap(a.mem, AREA_SIZE);
 }
 
-/* The stack of an exit_group() by the area's code, of which @ring tells. */
-static int exit_of_child(struct area *a, bool resident, struct up_ring *ring)
+static void exit_resident(const void *arg)
 {
-	struct perf_event_attr attr;
-	int go[2], ret = -1;
-	pid_t pid;
-	char c = 0;
+	const struct area *a = arg;
 
-	if (pipe(go))
-		return -1;
-	pid = fork();
-	if (!pid) {
-		alarm(60);
-		if (read(go[0], &c, 1) != 1 ||
-		    (!resident && madvise((void *)a->table, PAGE, MADV_DONTNEED)))
-			_exit(0);
-		call_code(SYS_exit_group, (void *)a->code.top);
-	}
+	call_code(SYS_exit_group, (void *)a->code.top);
+}
 
-	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
-		     tracepoint_id("raw_syscalls", "sys_enter"),
-		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
-	if (pid > 0 && !up_open_pages(ring, &attr, pid, -1, -1, 4)) {
-		/* exit_group() */
-		ret = ioctl(ring->fd, PERF_EVENT_IOC_SET_FILTER, "id == 231") ?:
-		      up_enable(ring);
-	}
-	write(go[1], &c, 1);
-	waitpid(pid, NULL, 0);
-	close(go[0]);
-	close(go[1]);
-	return ret;
+static void exit_not_resident(const void *arg)
+{
+	const struct area *a = arg;
+
+	if (!madvise((void *)a->table, PAGE, MADV_DONTNEED))
+		exit_resident(arg);
 }
 
 /* Nothing is paged in for a task that exits, and its tables are not either. */
@@ -288,13 +238,14 @@ TEST_F(added, table_that_is_not_resident_ends_the_walk_of_a_task_that_exits)
 	struct up_rec *rec;
 	unsigned int nr;
 	struct area a;
-	int resident;
+	int resident, status;
 
 	ASSERT_TRUE(area_make(&a, variant->version, variant->pcrel, false));
 	ASSERT_EQ(0, area_add(&a));
 	for (resident = 0; resident < 2; resident++) {
-		ASSERT_EQ(0, exit_of_child(&a, resident, &ring));
-		up_drain(&ring);
+		ASSERT_TRUE(stack_of_child(&ring, SYS_exit_group,
+					   resident ? exit_resident : exit_not_resident,
+					   &a, &status));
 		EXPECT_EQ(1, up_count(&ring, UT_RECORD_CALLCHAIN_DEFERRED));
 		rec = up_nth(&ring, UT_RECORD_CALLCHAIN_DEFERRED, 0);
 		ASSERT_NE(NULL, rec);
@@ -302,9 +253,7 @@ TEST_F(added, table_that_is_not_resident_ends_the_walk_of_a_task_that_exits)
 		ASSERT_LE(nr, rec->nr);
 		EXPECT_EQ(resident, rec->nr > 1);
 		EXPECT_TRUE(up_frames_equal(rec->ips, nr, a.code.ips, nr));
-		up_close(&ring);
 	}
-	munmap(a.mem, AREA_SIZE);
 }
 
 /*
@@ -326,25 +275,19 @@ static void spoil_func(u8 *table, unsigned long start)
 	}
 }
 
-static void spoil_table(u8 *table)
-{
-	spoil_func(table, 0);
-}
-
 TEST_F(added, table_that_turns_into_garbage_is_given_up)
 {
-	struct area *a = &self->area;
-	u8 *table = (u8 *)a->table;
+	u8 *table = (u8 *)area.table;
 
-	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, area_add(&area));
 	/* Only the data after the header is looked at again. */
 	spoil_index(table);
-	EXPECT_TRUE(is_cut(&a->code));
+	EXPECT_TRUE(is_cut(&area.code));
 	memcpy(table, build.mem, PAGE);
-	EXPECT_TRUE(is_cut(&a->code));
+	EXPECT_TRUE(is_cut(&area.code));
 	/* Until it is added once more */
-	ASSERT_EQ(0, area_add(a));
-	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_TRUE(is_exact(&area.code));
 }
 
 static int child_removes(struct area *area)
@@ -355,14 +298,21 @@ static int child_removes(struct area *area)
 
 TEST_F(added, child_of_a_fork_has_its_own_copy)
 {
-	struct area *a = &self->area;
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_EQ(0, in_child(child_is_exact, &area));
+	EXPECT_EQ(0, in_child(child_removes, &area));
+	EXPECT_TRUE(is_exact(&area.code));
+	ASSERT_EQ(0, remove_table(area.table));
+	EXPECT_EQ(0, in_child(child_is_without_table, &area));
+}
 
-	ASSERT_EQ(0, area_add(a));
-	EXPECT_EQ(0, in_child(child_is_exact, a));
-	EXPECT_EQ(0, in_child(child_removes, a));
-	EXPECT_TRUE(is_exact(&a->code));
-	ASSERT_EQ(0, remove_table(a->table));
-	EXPECT_EQ(0, in_child(child_is_without_table, a));
+/* With the same contents */
+static bool map_over_table(struct area *a)
+{
+	if (!map_over(a->table, PAGE, PROT_READ | PROT_WRITE))
+		return false;
+	memcpy((void *)a->table, build.mem, PAGE);
+	return true;
 }
 
 /* Nothing is mapped in their place, and then the same again. */
@@ -370,33 +320,25 @@ static int child_gets_its_table_back(struct area *area)
 {
 	if (!is_cut(&area->code))
 		return 1;
-	if (!map_over(area->table, PAGE, PROT_READ | PROT_WRITE))
-		return 2;
-	memcpy((void *)area->table, build.mem, PAGE);
-	return is_exact(&area->code) ? 0 : 3;
+	return map_over_table(area) && is_exact(&area->code) ? 0 : 2;
 }
 
 static int child_gets_its_code_back(struct area *area)
 {
-	if (!map_over(area->text, PAGE, PROT_CODE))
+	if (!code_anew(&area->code, area->text) || !is_exact(&area->code))
 		return 1;
-	code_make(&area->code, (u8 *)area->text, area->text, true);
-	if (!is_exact(&area->code))
-		return 2;
-	return remove_table(area->table) ? 3 : 0;
+	return remove_table(area->table) ? 2 : 0;
 }
 
 TEST_F(added, child_without_the_memory_has_a_copy_all_the_same)
 {
-	struct area *a = &self->area;
-
-	ASSERT_EQ(0, area_add(a));
-	ASSERT_EQ(0, madvise((void *)a->table, PAGE, MADV_DONTFORK));
-	EXPECT_EQ(0, in_child(child_gets_its_table_back, a));
-	ASSERT_EQ(0, madvise((void *)a->table, PAGE, MADV_DOFORK));
-	ASSERT_EQ(0, madvise((void *)a->text, PAGE, MADV_DONTFORK));
-	EXPECT_EQ(0, in_child(child_gets_its_code_back, a));
-	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, area_add(&area));
+	ASSERT_EQ(0, madvise((void *)area.table, PAGE, MADV_DONTFORK));
+	EXPECT_EQ(0, in_child(child_gets_its_table_back, &area));
+	ASSERT_EQ(0, madvise((void *)area.table, PAGE, MADV_DOFORK));
+	ASSERT_EQ(0, madvise((void *)area.text, PAGE, MADV_DONTFORK));
+	EXPECT_EQ(0, in_child(child_gets_its_code_back, &area));
+	EXPECT_TRUE(is_exact(&area.code));
 }
 
 static int child_is_exact_with_a_readable_table(struct area *area)
@@ -407,109 +349,97 @@ static int child_is_exact_with_a_readable_table(struct area *area)
 
 TEST_F(added, child_of_a_fork_has_a_copy_of_what_is_not_readable_just_now)
 {
-	struct area *a = &self->area;
-
-	ASSERT_EQ(0, area_add(a));
-	ASSERT_EQ(0, mprotect((void *)a->table, PAGE, PROT_NONE));
-	EXPECT_EQ(0, in_child(child_is_exact_with_a_readable_table, a));
+	ASSERT_EQ(0, area_add(&area));
+	ASSERT_EQ(0, mprotect((void *)area.table, PAGE, PROT_NONE));
+	EXPECT_EQ(0, in_child(child_is_exact_with_a_readable_table, &area));
 }
 
 /* Rules that were cached while it was good are as good as before. */
 TEST_F(added, bad_table_leaves_the_rules_that_are_known)
 {
-	struct area *a = &self->area;
-	u64 words[] = { 0, a->code.leaf + 2, 0 };
+	u64 words[] = { 0, area.code.leaf + 2, 0 };
 	uint64_t ips[MAX_IPS];
 
-	ASSERT_EQ(0, area_add(a));
-	EXPECT_TRUE(is_exact(&a->code));
-	spoil_index((u8 *)a->table);
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_TRUE(is_exact(&area.code));
+	spoil_index((u8 *)area.table);
 	/* An address that nobody has asked for yet */
 	EXPECT_EQ(2, stack_of_words(words, ips));
-	EXPECT_TRUE(is_exact(&a->code));
+	EXPECT_TRUE(is_exact(&area.code));
 	/* In order again, but given up: the same address still has no rule. */
-	memcpy((void *)a->table, build.mem, PAGE);
+	memcpy((void *)area.table, build.mem, PAGE);
 	EXPECT_EQ(2, stack_of_words(words, ips));
 }
 
 /* A function whose rows make no sense ends the walk, and does no harm to others. */
 TEST_F(added, bad_function_leaves_the_others)
 {
-	struct area *a = &self->area;
 	uint64_t ips[MAX_IPS];
 	int i;
 
-	ASSERT_EQ(0, area_add(a));
-	spoil_func((u8 *)a->table, a->code.stub[1]);
+	ASSERT_EQ(0, area_add(&area));
+	spoil_func((u8 *)area.table, area.code.stub[1]);
 	for (i = 0; i < 2; i++) {
-		ASSERT_EQ(3, stack_of((void *)a->code.top, ips));
-		EXPECT_TRUE(up_frames_equal(ips, 3, a->code.ips, 3));
+		ASSERT_EQ(3, stack_of((void *)area.code.top, ips));
+		EXPECT_TRUE(up_frames_equal(ips, 3, area.code.ips, 3));
 	}
 	/* That of this function is remembered, too. */
-	memcpy((u8 *)a->table, build.mem, PAGE);
-	EXPECT_EQ(3, stack_of((void *)a->code.top, ips));
+	memcpy((u8 *)area.table, build.mem, PAGE);
+	EXPECT_EQ(3, stack_of((void *)area.code.top, ips));
 }
 
 /* New or growing code takes no rule from the cache. */
 TEST_F(added, new_code_leaves_cached_rules)
 {
-	struct area *a = &self->area;
 	struct code other;
 	uint64_t ips[MAX_IPS];
 	u8 *mem;
 	int i;
 
-	ASSERT_EQ(0, area_add(a));
-	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_TRUE(is_exact(&area.code));
 	/* From here on, rules that are not in the cache are not found. */
-	spoil_table((u8 *)a->table);
+	spoil_func((u8 *)area.table, 0);
 
 	/* A compiler's memory, which grows */
 	mem = map_anon(0, 64 * PAGE, PROT_NONE, 0);
 	ASSERT_NE(MAP_FAILED, (void *)mem);
 	for (i = 0; i < 64; i++) {
-		ASSERT_TRUE(map_over((unsigned long)mem + i * PAGE, PAGE, PROT_CODE));
-		code_make(&other, mem + i * PAGE, (unsigned long)mem + i * PAGE, true);
+		ASSERT_TRUE(code_anew(&other, (unsigned long)mem + i * PAGE));
 		EXPECT_LE(1, stack_of((void *)other.top, ips));
-		EXPECT_TRUE(is_exact(&a->code));
+		EXPECT_TRUE(is_exact(&area.code));
 	}
 }
 
 /* More code than is remembered; the kind of table does not matter */
 TEST_F(added, very_much_other_code_leaves_it)
 {
-	struct area *a = &self->area;
 	uint64_t ips[MAX_IPS];
 	struct code other;
-	u8 *mem;
 	int i;
 
-	ASSERT_EQ(0, area_add(a));
-	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_TRUE(is_exact(&area.code));
 	for (i = 0; i < 1200 && variant->version == 3; i++) {
-		mem = map_anon(0, PAGE, PROT_CODE, 0);
-		ASSERT_NE(MAP_FAILED, (void *)mem);
-		ASSERT_NE(MAP_FAILED, (void *)map_anon(0, PAGE, PROT_NONE, 0));
-		code_make(&other, mem, (unsigned long)mem, true);
+		ASSERT_TRUE(code_elsewhere(&other));
 		EXPECT_LE(1, stack_of((void *)other.top, ips));
 		if (i % 100 == 0)
-			EXPECT_TRUE(is_exact(&a->code));
+			EXPECT_TRUE(is_exact(&area.code));
 	}
-	EXPECT_TRUE(is_exact(&a->code));
-	EXPECT_EQ(0, remove_table(a->table));
+	EXPECT_TRUE(is_exact(&area.code));
+	EXPECT_EQ(0, remove_table(area.table));
 }
 
 /* A table that was given up stays so, also once it is in order again. */
 TEST_F(added, child_of_a_fork_does_not_look_at_a_bad_table_again)
 {
-	struct area *a = &self->area;
-	u8 *table = (u8 *)a->table;
+	u8 *table = (u8 *)area.table;
 
-	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, area_add(&area));
 	spoil_index(table);
-	EXPECT_TRUE(is_cut(&a->code));
+	EXPECT_TRUE(is_cut(&area.code));
 	memcpy(table, build.mem, PAGE);
-	EXPECT_EQ(0, in_child(child_is_without_table, a));
+	EXPECT_EQ(0, in_child(child_is_without_table, &area));
 }
 
 static int child_spoils_its_copy(struct area *area)
@@ -521,18 +451,14 @@ static int child_spoils_its_copy(struct area *area)
 /* The two have different memory, and so different cached state. */
 TEST_F(added, child_of_a_fork_that_has_a_bad_table_leaves_that_of_its_parent)
 {
-	struct area *a = &self->area;
-
-	ASSERT_EQ(0, area_add(a));
-	EXPECT_EQ(0, in_child(child_spoils_its_copy, a));
-	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_EQ(0, in_child(child_spoils_its_copy, &area));
+	EXPECT_TRUE(is_exact(&area.code));
 }
 
 static void *thread_is_exact(void *arg)
 {
-	struct area *area = arg;
-
-	return (void *)(long)(is_exact(&area->code) ? 0 : 1);
+	return (void *)(long)child_is_exact(arg);
 }
 
 static void *thread_adds(void *arg)
@@ -542,15 +468,14 @@ static void *thread_adds(void *arg)
 
 TEST_F(added, threads_share_it)
 {
-	struct area *a = &self->area;
 	pthread_t thread;
 	void *ret;
 
-	ASSERT_EQ(0, pthread_create(&thread, NULL, thread_adds, a));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, thread_adds, &area));
 	ASSERT_EQ(0, pthread_join(thread, &ret));
 	ASSERT_EQ(0, (long)ret);
-	EXPECT_TRUE(is_exact(&a->code));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, thread_is_exact, a));
+	EXPECT_TRUE(is_exact(&area.code));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, thread_is_exact, &area));
 	ASSERT_EQ(0, pthread_join(thread, &ret));
 	EXPECT_EQ(0, (long)ret);
 }
@@ -620,44 +545,34 @@ TEST_F(added, mapping_that_is_being_split_leaves_it)
 	set_flag(&split.stop, 1);
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	EXPECT_TRUE(is_exact(&a.code));
-	remove_table(a.table);
-	munmap(mem, AREA_SIZE + 2 * PAGE);
 }
 
 /* The stack of a getppid() in a handler that interrupted the leaf. */
-static struct area *signal_area;
 static uint64_t signal_ips[MAX_IPS];
 static int signal_nr;
 
 static void on_signal(int sig)
 {
-	(void)sig;
-	signal_nr = stack_of((void *)signal_area->code.leaf, signal_ips);
+	signal_nr = stack_of((void *)area.code.leaf, signal_ips);
 }
 
 TEST_F(added, code_interrupted_by_a_signal_is_exact)
 {
-	struct code *code = &self->area.code;
+	struct code *code = &area.code;
 	struct itimerspec when = { .it_value.tv_nsec = 50000000 };
 	struct sigaction sa = { .sa_handler = on_signal };
-	struct sigevent ev = {
-		.sigev_notify = SIGEV_SIGNAL,
-		.sigev_signo = SIGUSR1,
-	};
+	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
 	bool found = false;
 	timer_t timer;
 	int i;
 
-	ASSERT_EQ(0, area_add(&self->area));
-	signal_area = &self->area;
+	ASSERT_EQ(0, area_add(&area));
 	signal_nr = -1;
 	ASSERT_EQ(0, sigaction(SIGUSR1, &sa, NULL));
 	/* pause() in the leaf; the interrupted address is after its syscall. */
 	ASSERT_EQ(0, timer_create(CLOCK_MONOTONIC, &ev, &timer));
 	ASSERT_EQ(0, timer_settime(timer, 0, &when, NULL));
 	call_code(SYS_pause, (void *)code->top);
-	timer_delete(timer);
-	signal(SIGUSR1, SIG_DFL);
 
 	ASSERT_LT(0, signal_nr);
 	for (i = 1; i + (int)code->nr_ips <= signal_nr; i++) {
@@ -672,10 +587,6 @@ TEST_F(added, code_interrupted_by_a_signal_is_exact)
 
 /* ------------------------------------------------------------------------ */
 /* Changes of mappings							      */
-
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP	4
-#endif
 
 static bool unmap_code(struct area *a)
 {
@@ -692,20 +603,9 @@ static bool map_over_code(struct area *a)
 	return map_over(a->text, PAGE, PROT_CODE);
 }
 
-static bool map_over_table(struct area *a)
-{
-	if (!map_over(a->table, PAGE, PROT_READ | PROT_WRITE))
-		return false;
-	memcpy((void *)a->table, build.mem, PAGE);
-	return true;
-}
-
 static bool move_code_away_and_back(struct area *a)
 {
-	void *to = a->mem + PAGE, *text = (void *)a->text;
-
-	return mremap(text, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to &&
-	       mremap(to, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, text) == text;
+	return move_page(a->text, a->addr + PAGE, 0) && move_page(a->addr + PAGE, a->text, 0);
 }
 
 static bool move_contents_of_code(struct area *a)
@@ -721,78 +621,45 @@ static bool protect_code(struct area *a)
 	       !mprotect((void *)a->text, PAGE, PROT_CODE);
 }
 
-FIXTURE(changed)
-{
-};
+FIXTURE(changed) {};
 
 FIXTURE_VARIANT(changed)
 {
 	bool (*change)(struct area *a);
 };
 
-FIXTURE_VARIANT_ADD(changed, by_unmapping_the_code)
-{
-	.change = unmap_code,
-};
-
-FIXTURE_VARIANT_ADD(changed, by_unmapping_a_part_of_the_table)
-{
-	.change = unmap_part_of_table,
-};
-
-FIXTURE_VARIANT_ADD(changed, by_mapping_over_the_code)
-{
-	.change = map_over_code,
-};
-
-FIXTURE_VARIANT_ADD(changed, by_mapping_over_the_table)
-{
-	.change = map_over_table,
-};
-
-FIXTURE_VARIANT_ADD(changed, by_moving_the_code_away_and_back)
-{
-	.change = move_code_away_and_back,
-};
-
-FIXTURE_VARIANT_ADD(changed, by_moving_the_contents_of_the_code)
-{
-	.change = move_contents_of_code,
-};
-
-FIXTURE_VARIANT_ADD(changed, by_protecting_the_code)
-{
-	.change = protect_code,
-};
+FIXTURE_VARIANT_ADD(changed, by_unmapping_the_code) { unmap_code };
+FIXTURE_VARIANT_ADD(changed, by_unmapping_a_part_of_the_table) { unmap_part_of_table };
+FIXTURE_VARIANT_ADD(changed, by_mapping_over_the_code) { map_over_code };
+FIXTURE_VARIANT_ADD(changed, by_mapping_over_the_table) { map_over_table };
+FIXTURE_VARIANT_ADD(changed, by_moving_the_code_away_and_back) { move_code_away_and_back };
+FIXTURE_VARIANT_ADD(changed, by_moving_the_contents_of_the_code) { move_contents_of_code };
+FIXTURE_VARIANT_ADD(changed, by_protecting_the_code) { protect_code };
 
 FIXTURE_SETUP(changed)
 {
-	if (must_skip(_metadata, need_sframe()))
-		return;
+	must_skip(_metadata, need_sframe());
 }
 
-FIXTURE_TEARDOWN(changed)
-{
-}
+FIXTURE_TEARDOWN(changed) {}
 
 /* Before and after its rules are cached */
 static void check_changed(struct __test_metadata *_metadata,
 			  bool (*change)(struct area *a), unsigned int version, bool pcrel)
 {
-	struct area a;
 	int warm;
 
 	for (warm = 0; warm < 2; warm++) {
-		ASSERT_TRUE(area_make(&a, version, pcrel, true));
-		ASSERT_EQ(0, area_add(&a));
+		ASSERT_TRUE(area_make(&area, version, pcrel, true));
+		ASSERT_EQ(0, area_add(&area));
 		if (warm)
-			EXPECT_TRUE(is_exact(&a.code));
-		ASSERT_TRUE(change(&a));
-		code_make(&a.code, (u8 *)a.text, a.text, true);
-		EXPECT_TRUE(is_exact(&a.code));
-		EXPECT_EQ(0, remove_table(a.table));
-		EXPECT_TRUE(is_without_table(&a.code));
-		munmap(a.mem, AREA_SIZE);
+			EXPECT_TRUE(is_exact(&area.code));
+		ASSERT_TRUE(change(&area));
+		code_make(&area.code, (u8 *)area.text, area.text, true);
+		EXPECT_TRUE(is_exact(&area.code));
+		EXPECT_EQ(0, remove_table(area.table));
+		EXPECT_TRUE(is_without_table(&area.code));
+		munmap(area.mem, AREA_SIZE);
 	}
 }
 
@@ -814,54 +681,31 @@ TEST_F(changed, v3_table_counts_as_before)
 
 TEST_F(added, code_that_moves_leaves_the_table_behind)
 {
-	struct area *a = &self->area;
-	u8 *to = a->mem + PAGE;
+	u8 *to = area.mem + PAGE;
 	struct code moved;
 
-	ASSERT_EQ(0, area_add(a));
-	EXPECT_TRUE(is_exact(&a->code));
-	ASSERT_EQ((void *)to, mremap((void *)a->text, PAGE, PAGE,
-				     MREMAP_MAYMOVE | MREMAP_FIXED, to));
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_TRUE(is_exact(&area.code));
+	ASSERT_TRUE(move_page(area.text, (unsigned long)to, 0));
 	code_make(&moved, to, (unsigned long)to, true);
 	EXPECT_TRUE(is_without_table(&moved));
-	EXPECT_EQ(0, remove_table(a->table));
+	EXPECT_EQ(0, remove_table(area.table));
 }
 
-/* Two pages of a file, each with the area's code */
-static int code_file(struct area *a)
+/* Two pages of a file, each with the code at @text */
+static int code_file(unsigned long text)
 {
 	int fd = memfd_create("code", 0);
 
-	if (fd >= 0 && pwrite(fd, (void *)a->text, PAGE, 0) == PAGE &&
-	    pwrite(fd, (void *)a->text, PAGE, PAGE) == PAGE)
+	if (fd >= 0 && pwrite(fd, (void *)text, PAGE, 0) == PAGE &&
+	    pwrite(fd, (void *)text, PAGE, PAGE) == PAGE)
 		return fd;
 	return -1;
 }
 
-static bool map_file(struct area *a, int fd, off_t offset, int prot, int flags)
+static bool map_file(unsigned long text, int fd, off_t offset)
 {
-	void *text = (void *)a->text;
-
-	return mmap(text, PAGE, prot, flags | MAP_FIXED, fd, offset) == text;
-}
-
-/* Twice, since then more is known */
-static bool never_counts(struct area *a)
-{
-	return is_without_table(&a->code) && is_without_table(&a->code);
-}
-
-static bool always_counts(struct area *a)
-{
-	return is_exact(&a->code) && is_exact(&a->code);
-}
-
-static bool map_memory(struct area *a)
-{
-	if (!map_over(a->text, PAGE, PROT_CODE))
-		return false;
-	code_make(&a->code, (u8 *)a->text, a->text, true);
-	return true;
+	return map_fd(text, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, offset);
 }
 
 /* As long as there is a file, also if the process can write to its copy of that */
@@ -874,85 +718,72 @@ TEST_F(added, table_for_anonymous_memory_is_not_for_files)
 		{ PROT_READ | PROT_EXEC, MAP_PRIVATE }, { PROT_CODE, MAP_PRIVATE },
 		{ PROT_READ | PROT_EXEC, MAP_SHARED }, { PROT_CODE, MAP_SHARED },
 	};
-	struct area *a = &self->area;
-	int fd = code_file(a);
+	int fd = code_file(area.text);
 	unsigned int i;
 
 	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, area_add(&area));
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
-		EXPECT_TRUE(always_counts(a));
-		ASSERT_TRUE(map_file(a, fd, 0, kinds[i].prot, kinds[i].flags));
-		EXPECT_TRUE(never_counts(a)) {
+		EXPECT_TRUE(stays_exact(&area.code));
+		ASSERT_TRUE(map_fd(area.text, PAGE, kinds[i].prot, kinds[i].flags, fd, 0));
+		EXPECT_TRUE(stays_without_table(&area.code)) {
 			TH_LOG("kind %u", i);
 		}
-		ASSERT_TRUE(map_memory(a));
-		EXPECT_TRUE(always_counts(a)) {
+		ASSERT_TRUE(code_anew(&area.code, area.text));
+		EXPECT_TRUE(stays_exact(&area.code)) {
 			TH_LOG("kind %u", i);
 		}
 	}
-	EXPECT_EQ(0, remove_table(a->table));
-	close(fd);
+	EXPECT_EQ(0, remove_table(area.table));
 }
 
 TEST_F(added, table_for_a_file_is_for_that_place_in_that_file)
 {
-	struct area *a = &self->area;
-	int fd = code_file(a), other = code_file(a);
+	int fd = code_file(area.text), other = code_file(area.text);
 
 	ASSERT_LE(0, fd);
 	ASSERT_LE(0, other);
-	ASSERT_TRUE(map_file(a, fd, 0, PROT_READ | PROT_EXEC, MAP_PRIVATE));
-	ASSERT_EQ(0, area_add(a));
-	EXPECT_TRUE(always_counts(a));
+	ASSERT_TRUE(map_file(area.text, fd, 0));
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_TRUE(stays_exact(&area.code));
 	/* Another file, another place, no file, nothing */
-	ASSERT_TRUE(map_file(a, other, 0, PROT_READ | PROT_EXEC, MAP_PRIVATE));
-	EXPECT_TRUE(never_counts(a));
-	ASSERT_TRUE(map_file(a, fd, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE));
-	EXPECT_TRUE(never_counts(a));
-	ASSERT_TRUE(map_memory(a));
-	EXPECT_TRUE(never_counts(a));
-	ASSERT_EQ(0, munmap((void *)a->text, PAGE));
+	ASSERT_TRUE(map_file(area.text, other, 0));
+	EXPECT_TRUE(stays_without_table(&area.code));
+	ASSERT_TRUE(map_file(area.text, fd, PAGE));
+	EXPECT_TRUE(stays_without_table(&area.code));
+	ASSERT_TRUE(code_anew(&area.code, area.text));
+	EXPECT_TRUE(stays_without_table(&area.code));
+	ASSERT_EQ(0, munmap((void *)area.text, PAGE));
 	/* And the old file by another descriptor */
 	close(other);
 	other = dup(fd);
 	close(fd);
-	ASSERT_TRUE(map_file(a, other, 0, PROT_READ | PROT_EXEC, MAP_PRIVATE));
-	EXPECT_TRUE(always_counts(a));
-	EXPECT_EQ(0, remove_table(a->table));
-	EXPECT_TRUE(never_counts(a));
-	close(other);
+	ASSERT_TRUE(map_file(area.text, other, 0));
+	EXPECT_TRUE(stays_exact(&area.code));
+	EXPECT_EQ(0, remove_table(area.table));
+	EXPECT_TRUE(stays_without_table(&area.code));
 }
 
 /* Of several mappings each counts by itself. */
 TEST_F(added, code_of_which_a_part_is_something_else)
 {
-	struct area *a = &self->area;
-	unsigned long text = a->text + PAGE;
-	struct area second = *a;
+	unsigned long text = area.text + PAGE;
+	struct code second;
 	int fd;
 
-	/* One table for two pages with code */
-	second.text = text;
-	code_make(&second.code, (u8 *)text, text, true);
-	second.text_end = second.code.end;
-	sframe_build_init(&build, variant->version, variant->pcrel, a->table);
-	code_funcs(&a->code, true, &build);
-	code_funcs(&second.code, true, &build);
-	memcpy((void *)a->table, build.mem, sframe_build_finish(&build));
-	ASSERT_EQ(0, add_table(a->table, a->table_end, a->text, second.text_end));
-	EXPECT_TRUE(always_counts(a));
-	EXPECT_TRUE(always_counts(&second));
-	fd = code_file(&second);
+	second_code(&second, text, variant->version, variant->pcrel);
+	ASSERT_EQ(0, add_table(area.table, area.table_end, area.text, second.end));
+	EXPECT_TRUE(stays_exact(&area.code));
+	EXPECT_TRUE(stays_exact(&second));
+	fd = code_file(text);
 	ASSERT_LE(0, fd);
-	ASSERT_TRUE(map_file(&second, fd, 0, PROT_READ | PROT_EXEC, MAP_PRIVATE));
-	EXPECT_TRUE(always_counts(a));
-	EXPECT_TRUE(never_counts(&second));
-	EXPECT_TRUE(always_counts(a));
-	ASSERT_TRUE(map_memory(&second));
-	EXPECT_TRUE(always_counts(&second));
-	EXPECT_TRUE(always_counts(a));
-	close(fd);
+	ASSERT_TRUE(map_file(text, fd, 0));
+	EXPECT_TRUE(stays_exact(&area.code));
+	EXPECT_TRUE(stays_without_table(&second));
+	EXPECT_TRUE(stays_exact(&area.code));
+	ASSERT_TRUE(code_anew(&second, text));
+	EXPECT_TRUE(stays_exact(&second));
+	EXPECT_TRUE(stays_exact(&area.code));
 }
 
 TEST_HARNESS_MAIN

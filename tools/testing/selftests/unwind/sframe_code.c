@@ -91,16 +91,14 @@ void code_funcs(const struct code *code, bool odd, struct sframe_build *b)
 	sframe_build_sp(b, 0, 8);
 
 	for (i = 0; i < NR_STUBS; i++) {
-		if (odd && i % 2) {
-			sframe_build_func(b, code->stub[i], 13,
-					  SFRAME_BUILD_ROW1);
-			sframe_build_sp(b, 0, 8);
+		const bool saves = odd && i % 2;
+
+		sframe_build_func(b, code->stub[i], saves ? 13 : 14, SFRAME_BUILD_ROW1);
+		sframe_build_sp(b, 0, 8);
+		if (saves) {
 			sframe_build_saved(b, 1, SFRAME_BUILD_SP, 16, -16);
 			sframe_build_sp(b, 12, 8);
 		} else {
-			sframe_build_func(b, code->stub[i], 14,
-					  SFRAME_BUILD_ROW1);
-			sframe_build_sp(b, 0, 8);
 			sframe_build_sp(b, 4, 8 + code_frame);
 			sframe_build_sp(b, 13, 8);
 		}
@@ -116,28 +114,46 @@ size_t code_table(const struct code *code, bool odd, struct sframe_build *b,
 	return sframe_build_finish(b);
 }
 
+/* A function whose CFA is at a fixed distance from the stack pointer, in the table in @build */
+void func_sp(unsigned long start, u32 size, s32 cfa)
+{
+	sframe_build_func(&build, start, size, SFRAME_BUILD_ROW1);
+	sframe_build_sp(&build, 0, cfa);
+}
+
+/* Finish that table, and write it to @addr. */
+void table_write(unsigned long addr)
+{
+	memcpy((void *)addr, build.mem, sframe_build_finish(&build));
+}
+
 /* ------------------------------------------------------------------------ */
 /* A look at a stack							      */
 
 __thread struct up_ring stack_ring;
 __thread pid_t stack_ring_tid;
 
-bool stack_ring_open(void)
+/* The event of one system call of a task */
+bool syscall_ring_open(struct up_ring *ring, pid_t pid, long nr)
 {
 	struct perf_event_attr attr;
+	char filter[32];
 
+	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
+		     tracepoint_id("raw_syscalls", "sys_enter"), DEFER_BITS);
+	attr.exclude_callchain_kernel = 1;
+	snprintf(filter, sizeof(filter), "id == %ld", nr);
+	return !up_open_pages(ring, &attr, pid, -1, -1, 4) &&
+	       !ioctl(ring->fd, PERF_EVENT_IOC_SET_FILTER, filter);
+}
+
+bool stack_ring_open(void)
+{
 	if (stack_ring_tid == my_tid())
 		return true;
 
 	/* A child has a copy of its parent's, which is of no use here. */
-	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
-		     tracepoint_id("raw_syscalls", "sys_enter"),
-		     DEFER_BITS);
-	attr.exclude_callchain_kernel = 1;
-	if (up_open_pages(&stack_ring, &attr, 0, -1, -1, 4))
-		return false;
-	/* getppid() */
-	if (ioctl(stack_ring.fd, PERF_EVENT_IOC_SET_FILTER, "id == 110"))
+	if (!syscall_ring_open(&stack_ring, 0, SYS_getppid))
 		return false;
 	stack_ring_tid = my_tid();
 	return true;
@@ -187,17 +203,61 @@ int stack_of_words(u64 *words, uint64_t *ips)
 	return stack_take(ips);
 }
 
+/* The number of its addresses, cold and warm; -1 if that is not the same */
+int frames_of_words(u64 *words)
+{
+	uint64_t ips[MAX_IPS];
+	int nr = stack_of_words(words, ips);
+
+	return stack_of_words(words, ips) == nr ? nr : -1;
+}
+
+/*
+ * A child that makes the system call @nr, of which @ring tells, and its exit status. It
+ * does nothing before the event is there.
+ */
+bool stack_of_child(struct up_ring *ring, long nr, void (*child)(const void *arg),
+		    const void *arg, int *status)
+{
+	bool ok;
+	int go[2];
+	pid_t pid;
+	char c = 0;
+
+	if (pipe(go))
+		return false;
+	pid = fork();
+	if (!pid) {
+		alarm(60);
+		if (read(go[0], &c, 1) == 1)
+			child(arg);
+		_exit(99);
+	}
+	ok = pid > 0 && syscall_ring_open(ring, pid, nr) && !up_enable(ring) &&
+	     write(go[1], &c, 1) == 1;
+	close(go[0]);
+	close(go[1]);
+	if (waitpid(pid, status, 0) != pid || !ok)
+		return false;
+	up_drain(ring);
+	return true;
+}
+
+/* Does the stack of @function begin with these? */
+static bool begins_with(const void *function, const uint64_t *want, int nr_want)
+{
+	uint64_t ips[MAX_IPS];
+	int nr = stack_of(function, ips);
+
+	if (nr > nr_want)
+		nr = nr_want;
+	return up_frames_equal(ips, nr < 0 ? 0 : nr, want, nr_want);
+}
+
 /* Does the trace of this code have every frame? */
 bool is_exact(const struct code *code)
 {
-	uint64_t ips[MAX_IPS];
-	int nr = stack_of((void *)code->top, ips);
-
-	if (nr < (int)code->nr_ips + 1)
-		nr = nr < 0 ? 0 : nr;
-	else
-		nr = code->nr_ips;
-	return up_frames_equal(ips, nr, code->ips, code->nr_ips);
+	return begins_with((void *)code->top, code->ips, code->nr_ips);
 }
 
 /* Does it have only the leaf's? That is the trace without a table. */
@@ -224,6 +284,16 @@ bool is_cut(const struct code *code)
 	uint64_t ips[MAX_IPS];
 
 	return stack_of((void *)code->top, ips) == 1 && ips[0] == code->ips[0];
+}
+
+bool stays_exact(const struct code *code)
+{
+	return is_exact(code) && is_exact(code);
+}
+
+bool stays_without_table(const struct code *code)
+{
+	return is_without_table(code) && is_without_table(code);
 }
 
 /* Let all functions of the table in @build start after all code, the last first. */
@@ -278,6 +348,38 @@ u8 *map_anon(unsigned long addr, size_t size, int prot, int flags)
 bool map_over(unsigned long addr, size_t size, int prot)
 {
 	return map_anon(addr, size, prot, MAP_FIXED) == (u8 *)addr;
+}
+
+bool map_fd(unsigned long addr, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	return mmap((void *)addr, size, prot, flags | MAP_FIXED, fd, offset) == (void *)addr;
+}
+
+/* With @flags for mremap(), if it is more than to move */
+bool move_page(unsigned long from, unsigned long to, int flags)
+{
+	return mremap((void *)from, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED | flags,
+		      (void *)to) == (void *)to;
+}
+
+/* Put new memory with such code over the present one. */
+bool code_anew(struct code *code, unsigned long addr)
+{
+	if (!map_over(addr, PAGE, PROT_CODE))
+		return false;
+	code_make(code, (u8 *)addr, addr, true);
+	return true;
+}
+
+/* Put it into a mapping of its own. */
+bool code_elsewhere(struct code *code)
+{
+	u8 *mem = map_anon(0, PAGE, PROT_CODE, 0);
+
+	if (mem == MAP_FAILED || map_anon(0, PAGE, PROT_NONE, 0) == MAP_FAILED)
+		return false;
+	code_make(code, mem, (unsigned long)mem, true);
+	return true;
 }
 
 /* Code at @text and a table for it at @table; not added yet. */
@@ -356,27 +458,28 @@ int child_is_without_table(struct area *area)
 /* Does the trace of a system call from within have every frame? */
 bool lib_is_exact(const struct lib *lib)
 {
-	uint64_t ips[MAX_IPS];
-	int nr = stack_of((void *)lib->call, ips);
-
-	if (nr > LIB_IPS + 1)
-		nr = LIB_IPS + 1;
-	return up_frames_equal(ips, nr < 0 ? 0 : nr, lib->ips, LIB_IPS + 1);
+	return begins_with((void *)lib->call, lib->ips, LIB_IPS + 1);
 }
 
 /* ------------------------------------------------------------------------ */
 /* The kernel's own tracepoints					      */
 
-/* The lines of the trace buffer that have @what. */
+static const char *trace_path(void)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/trace", tracefs());
+	return path;
+}
+
 /* Lines of the trace that have @what, and @task if that is not NULL. */
 static int trace_lines(const char *what, const char *task)
 {
-	char path[128], line[512];
+	char line[512];
 	int n = 0;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%s/trace", tracefs());
-	f = fopen(path, "r");
+	f = fopen(trace_path(), "r");
 	if (!f)
 		return -1;
 	while (fgets(line, sizeof(line), f))
@@ -415,8 +518,5 @@ int trace_event(const char *name, bool on)
 
 void trace_clear(void)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/trace", tracefs());
-	close(open(path, O_WRONLY | O_TRUNC));
+	close(open(trace_path(), O_WRONLY | O_TRUNC));
 }

@@ -27,6 +27,10 @@ typedef int64_t s64;
 #define PR_REMOVE_SFRAME	0x53460002
 #endif
 
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP	4
+#endif
+
 #define PAGE		4096UL
 /* Stubs between the leaf and the C code */
 #define NR_STUBS	4
@@ -76,6 +80,8 @@ void code_make(struct code *code, u8 *mem, unsigned long addr, bool odd);
 void code_funcs(const struct code *code, bool odd, struct sframe_build *b);
 size_t code_table(const struct code *code, bool odd, struct sframe_build *b,
 		  unsigned int version, bool pcrel, unsigned long addr);
+void func_sp(unsigned long start, u32 size, s32 cfa);
+void table_write(unsigned long addr);
 
 /*
  * The event that traces come from. It is that of one task, and stays open: a
@@ -84,14 +90,22 @@ size_t code_table(const struct code *code, bool odd, struct sframe_build *b,
 extern __thread struct up_ring stack_ring;
 extern __thread pid_t stack_ring_tid;
 
+bool syscall_ring_open(struct up_ring *ring, pid_t pid, long nr);
 bool stack_ring_open(void);
 int stack_take(uint64_t *ips);
 int stack_of(const void *function, uint64_t *ips);
 int stack_of_words(u64 *words, uint64_t *ips);
+int frames_of_words(u64 *words);
+bool stack_of_child(struct up_ring *ring, long nr, void (*child)(const void *arg),
+		    const void *arg, int *status);
 
 bool is_exact(const struct code *code);
 bool is_without_table(const struct code *code);
 bool is_cut(const struct code *code);
+
+/* Twice, since then more is known */
+bool stays_exact(const struct code *code);
+bool stays_without_table(const struct code *code);
 
 void spoil_index(u8 *table);
 
@@ -123,6 +137,10 @@ struct area {
 
 u8 *map_anon(unsigned long addr, size_t size, int prot, int flags);
 bool map_over(unsigned long addr, size_t size, int prot);
+bool map_fd(unsigned long addr, size_t size, int prot, int flags, int fd, off_t offset);
+bool move_page(unsigned long from, unsigned long to, int flags);
+bool code_anew(struct code *code, unsigned long addr);
+bool code_elsewhere(struct code *code);
 
 bool area_place(struct area *area, u8 *text, u8 *table, unsigned int version,
 		bool pcrel, bool odd);

@@ -70,23 +70,20 @@ TEST(file_with_unfit_headers_has_no_table)
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-
 	for (i = 0; i < ARRAY_SIZE(unfit); i++) {
 		struct image image;
-		u8 good[8];
+		u8 good[8], *field;
 
 		ASSERT_TRUE(image_make(&image, 3, true));
-		memcpy(good, image.file + unfit[i].where.off,
-		       unfit[i].where.size);
-		memcpy(image.file + unfit[i].where.off, &unfit[i].val,
-		       unfit[i].where.size);
+		field = image.file + unfit[i].where.off;
+		memcpy(good, field, unfit[i].where.size);
+		memcpy(field, &unfit[i].val, unfit[i].where.size);
 		ASSERT_TRUE(image_map(&image));
 		EXPECT_TRUE(is_without_table(&image.code)) {
 			TH_LOG("%s", unfit[i].what);
 		}
 		/* The answer stays, though the file is in order now. */
-		memcpy(image.file + unfit[i].where.off, good,
-		       unfit[i].where.size);
+		memcpy(field, good, unfit[i].where.size);
 		EXPECT_TRUE(is_without_table(&image.code)) {
 			TH_LOG("%s, mended", unfit[i].what);
 		}
@@ -97,37 +94,19 @@ TEST(file_with_unfit_headers_has_no_table)
 /* Nothing is mapped where the table should be: it may be mapped later. */
 TEST(file_whose_table_is_not_where_it_says_ends_the_walk)
 {
-	static const typeof(unfit[0]) elsewhere[] = {
-		{ "code elsewhere",	PHDR(PH_TEXT, p_vaddr), FILE_TEXT + PAGE },
-	};
-	unsigned int i;
+	struct image image;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-
-	for (i = 0; i < ARRAY_SIZE(elsewhere); i++) {
-		struct image image;
-		u8 good[8];
-
-		ASSERT_TRUE(image_make(&image, 3, true));
-		/* The frame pointer of this code leads to call_code()'s caller. */
-		code_make(&image.code, image.file + FILE_TEXT, image.addr + FILE_TEXT, false);
-		memcpy(image.file + FILE_TABLE, build.mem,
-		       code_table(&image.code, false, &build, 3, true,
-				  image.addr + FILE_TABLE));
-		memcpy(good, image.file + elsewhere[i].where.off, sizeof(good));
-		memcpy(image.file + elsewhere[i].where.off, &elsewhere[i].val, sizeof(good));
-		ASSERT_TRUE(image_map(&image));
-		EXPECT_TRUE(is_cut(&image.code)) {
-			TH_LOG("%s", elsewhere[i].what);
-		}
-		/* The file is in order now. */
-		memcpy(image.file + elsewhere[i].where.off, good, sizeof(good));
-		EXPECT_TRUE(is_exact(&image.code)) {
-			TH_LOG("%s, mended", elsewhere[i].what);
-		}
-		image_free(&image);
-	}
+	ASSERT_TRUE(image_make(&image, 3, true));
+	/* The frame pointer of this code leads to call_code()'s caller. */
+	image_fill(&image, 3, true, false);
+	image.phdr[PH_TEXT].p_vaddr = FILE_TEXT + PAGE;
+	ASSERT_TRUE(image_map(&image));
+	EXPECT_TRUE(is_cut(&image.code));
+	/* The file is in order now. */
+	image.phdr[PH_TEXT].p_vaddr = FILE_TEXT;
+	EXPECT_TRUE(is_exact(&image.code));
 }
 
 /* Even if they agree */
@@ -141,7 +120,6 @@ TEST(file_with_its_table_twice_has_none)
 	image.phdr[PH_SPARE] = image.phdr[PH_SFRAME];
 	ASSERT_TRUE(image_map(&image));
 	EXPECT_TRUE(is_without_table(&image.code));
-	image_free(&image);
 }
 
 /* The sizes that headers give for themselves and for a table */
@@ -160,7 +138,6 @@ TEST(file_with_unusual_headers_has_its_table)
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-
 	for (i = 0; i < ARRAY_SIZE(fit); i++) {
 		struct image image;
 
@@ -194,7 +171,6 @@ TEST(file_whose_addresses_are_not_aligned_has_its_table)
 		image.phdr[i].p_vaddr += 8;
 	ASSERT_TRUE(image_map(&image));
 	EXPECT_TRUE(is_exact(&image.code));
-	image_free(&image);
 }
 
 /* The last one is read to its last byte, the next one is not in the page any more. */
@@ -224,7 +200,6 @@ TEST(random_headers_do_no_harm)
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-
 	for (i = 0; i < 200; i++) {
 		uint64_t ips[MAX_IPS];
 		struct image image;
@@ -243,28 +218,21 @@ TEST(random_headers_do_no_harm)
 /* Limits								    */
 TEST(more_files_than_are_remembered_are_all_exact)
 {
+	uint64_t ips[MAX_IPS];
 	struct image image;
+	struct code other;
 	unsigned int i;
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-
 	ASSERT_TRUE(image_make(&image, 3, true));
 	for (i = 0; i < 1100; i++) {
 		/* Without unmapping: each new place is a new answer. */
-		struct area a;
-		u8 *mem = map_anon(0, PAGE, PROT_CODE, 0);
-		uint64_t ips[MAX_IPS];
-		u8 *guard = map_anon(0, PAGE, PROT_NONE, 0);
-
-		ASSERT_NE(MAP_FAILED, (void *)mem);
-		ASSERT_NE(MAP_FAILED, (void *)guard);
-		code_make(&a.code, mem, (unsigned long)mem, true);
-		EXPECT_LE(1, stack_of((void *)a.code.top, ips));
+		ASSERT_TRUE(code_elsewhere(&other));
+		EXPECT_LE(1, stack_of((void *)other.top, ips));
 	}
 	ASSERT_TRUE(image_map(&image));
 	EXPECT_TRUE(is_exact(&image.code));
-	image_free(&image);
 }
 
 /* Walk through code at @addr. The tracepoints of that are in the trace. */
@@ -283,20 +251,17 @@ static bool walks_through(u8 *addr)
 TEST(answers_are_remembered_until_there_is_no_room)
 {
 	static u8 *mem[MAX_FOUND + 8];
-	int fd = memfd_create("text", 0), i, again;
+	int fd = memfd_create("text", 0), i;
 
-	if (must_skip(_metadata, need_sframe()))
+	if (must_skip(_metadata, need_sframe()) ||
+	    must_skip(_metadata, need_tracepoint("unwind", "unwind_sframe_section")))
 		return;
-	if (must_skip(_metadata, need_tracepoint("unwind", "unwind_sframe_section")))
-		return;
-
 	ASSERT_EQ(0, ftruncate(fd, PAGE));
 	ASSERT_EQ(4, pwrite(fd, "text", 4, 0));
 	for (i = 0; i < MAX_FOUND + 8; i++) {
 		mem[i] = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 		ASSERT_NE(MAP_FAILED, (void *)mem[i]);
 	}
-	close(fd);
 	trace_clear();
 	ASSERT_EQ(0, trace_event("unwind_sframe_section", true));
 	for (i = 0; i < 16; i++)
@@ -315,12 +280,9 @@ TEST(answers_are_remembered_until_there_is_no_room)
 	EXPECT_EQ(MAX_FOUND + 8, trace_count(" no ELF headers"));
 	for (i = 0; i < 8; i++)
 		EXPECT_TRUE(walks_through(mem[i]));
-	again = trace_count(" no ELF headers");
-	EXPECT_EQ(MAX_FOUND + 16, again);
+	EXPECT_EQ(MAX_FOUND + 16, trace_count(" no ELF headers"));
 	trace_event("unwind_sframe_section", false);
 	trace_clear();
-	for (i = 0; i < MAX_FOUND + 8; i++)
-		munmap(mem[i], PAGE);
 }
 
 /* Memory for a table, and as much of a file */
@@ -340,16 +302,13 @@ TEST(table_of_4_gib_is_exact_and_one_byte_more_is_refused)
 
 	if (must_skip(_metadata, need_sframe()))
 		return;
-
 	for (more = 0; more < 2; more++) {
 		ASSERT_TRUE(image_make(&image, 3, true));
 		ASSERT_EQ(0, ftruncate(image.fd, size));
-		addr = (unsigned long)mmap(NULL, size, PROT_READ, MAP_SHARED,
-					   image.fd, 0);
+		addr = (unsigned long)mmap(NULL, size, PROT_READ, MAP_SHARED, image.fd, 0);
 		ASSERT_NE(-1UL, addr);
 		table = addr + FILE_SIZE;
-		code_make(&image.code, image.file + FILE_TEXT, addr + FILE_TEXT,
-			  true);
+		code_make(&image.code, image.file + FILE_TEXT, addr + FILE_TEXT, true);
 		len = code_table(&image.code, true, &build, 3, true, table);
 		/* The offset of the rows, from the end of the header */
 		head = SFRAME_BUILD_HEADER + build.nr_funcs * 16;
@@ -359,16 +318,13 @@ TEST(table_of_4_gib_is_exact_and_one_byte_more_is_refused)
 		ASSERT_EQ((ssize_t)(len - head),
 			  pwrite(image.fd, build.mem + head, len - head,
 				 FILE_SIZE + SFRAME_BUILD_HEADER + off));
-		image_phdr(&image.phdr[PH_SFRAME], PT_GNU_SFRAME, PF_R,
-			   FILE_SIZE, FILE_SIZE, BIG + PAGE);
-		image_phdr(&image.phdr[PH_SPARE], PT_LOAD, PF_R, FILE_SIZE,
-			   FILE_SIZE, BIG + PAGE);
-		ASSERT_EQ(0, mprotect((void *)(addr + FILE_TEXT), PAGE,
-				      PROT_READ | PROT_EXEC));
+		image_phdr(&image.phdr[PH_SFRAME], PT_GNU_SFRAME, PF_R, FILE_SIZE, FILE_SIZE,
+			   BIG + PAGE);
+		image_phdr(&image.phdr[PH_SPARE], PT_LOAD, PF_R, FILE_SIZE, FILE_SIZE, BIG + PAGE);
+		ASSERT_EQ(0, mprotect((void *)(addr + FILE_TEXT), PAGE, PROT_READ | PROT_EXEC));
 		EXPECT_EQ(!more, is_exact(&image.code));
 		EXPECT_EQ(more ? -ENOEXEC : 0,
-			  add_table(table, table + BIG, image.code.addr,
-				    image.code.end));
+			  add_table(table, table + BIG, image.code.addr, image.code.end));
 		EXPECT_EQ(!more, is_exact(&image.code));
 		munmap((void *)addr, size);
 		image_free(&image);

@@ -19,7 +19,7 @@ void image_phdr(Elf64_Phdr *phdr, unsigned int type, unsigned int flags,
 }
 
 /* The header of a library with @nr program headers, which come right after it */
-static void image_ehdr(Elf64_Ehdr *ehdr, unsigned int nr)
+void image_ehdr(Elf64_Ehdr *ehdr, unsigned int nr)
 {
 	memcpy(ehdr->e_ident, ELFMAG, SELFMAG);
 	ehdr->e_ident[EI_CLASS] = ELFCLASS64;
@@ -56,6 +56,17 @@ void image_headers(u8 *mem, unsigned long data)
 	memcpy(mem + data, dynamic, sizeof(dynamic));
 }
 
+/* Its code, and a table for it. Returns the length of the table. */
+size_t image_fill(struct image *image, unsigned int version, bool pcrel, bool odd)
+{
+	size_t len;
+
+	code_make(&image->code, image->file + FILE_TEXT, image->addr + FILE_TEXT, odd);
+	len = code_table(&image->code, odd, &build, version, pcrel, image->addr + FILE_TABLE);
+	memcpy(image->file + FILE_TABLE, build.mem, len);
+	return len;
+}
+
 /* Make the file, for @addr. Its headers can be changed until image_map(). */
 bool image_make(struct image *image, unsigned int version, bool pcrel)
 {
@@ -72,11 +83,7 @@ bool image_make(struct image *image, unsigned int version, bool pcrel)
 		return false;
 	image->addr += FILE_SIZE;
 
-	code_make(&image->code, image->file + FILE_TEXT,
-		  image->addr + FILE_TEXT, true);
-	len = code_table(&image->code, true, &build, version, pcrel,
-			 image->addr + FILE_TABLE);
-	memcpy(image->file + FILE_TABLE, build.mem, len);
+	len = image_fill(image, version, pcrel, true);
 
 	image->ehdr = (Elf64_Ehdr *)image->file;
 	image->phdr = (Elf64_Phdr *)(image->ehdr + 1);
@@ -91,16 +98,17 @@ bool image_make(struct image *image, unsigned int version, bool pcrel)
 	return true;
 }
 
+/* Map a page of code at @text. */
+bool image_map_code(const struct image *image, unsigned long text, unsigned long off)
+{
+	return map_fd(text, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, image->fd, off);
+}
+
 /* Map it as a loader does. */
 bool image_map(struct image *image)
 {
-	void *headers = (void *)image->addr;
-	void *text = (void *)(image->addr + FILE_TEXT);
-
-	return mmap(headers, FILE_TEXT, PROT_READ, MAP_PRIVATE | MAP_FIXED,
-		    image->fd, 0) == headers &&
-	       mmap(text, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED,
-		    image->fd, FILE_TEXT) == text;
+	return map_fd(image->addr, FILE_TEXT, PROT_READ, MAP_PRIVATE, image->fd, 0) &&
+	       image_map_code(image, image->addr + FILE_TEXT, FILE_TEXT);
 }
 
 /* Have the table in a segment of its own, at the end of the file. Returns its address. */
@@ -121,8 +129,7 @@ unsigned long image_table_apart(struct image *image, unsigned int version, bool 
 /* ... and map it, which image_map() does not. */
 bool image_map_table(const struct image *image, unsigned long table)
 {
-	return mmap((void *)table, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, image->fd,
-		    FILE_SIZE - PAGE) == (void *)table;
+	return map_fd(table, PAGE, PROT_READ, MAP_PRIVATE, image->fd, FILE_SIZE - PAGE);
 }
 
 void image_free(struct image *image)

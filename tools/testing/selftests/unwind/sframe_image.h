@@ -34,9 +34,12 @@ struct image {
 
 void image_phdr(Elf64_Phdr *phdr, unsigned int type, unsigned int flags,
 		unsigned long off, unsigned long vaddr, size_t size);
+void image_ehdr(Elf64_Ehdr *ehdr, unsigned int nr);
 void image_headers(u8 *mem, unsigned long data);
 bool image_make(struct image *image, unsigned int version, bool pcrel);
+size_t image_fill(struct image *image, unsigned int version, bool pcrel, bool odd);
 bool image_map(struct image *image);
+bool image_map_code(const struct image *image, unsigned long text, unsigned long off);
 unsigned long image_table_apart(struct image *image, unsigned int version, bool pcrel);
 bool image_map_table(const struct image *image, unsigned long table);
 void image_free(struct image *image);

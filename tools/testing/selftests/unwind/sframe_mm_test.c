@@ -22,53 +22,34 @@
 /* Where neither programs nor libraries are put */
 #define EXEC_ADDR	0x100000000000UL
 
-FIXTURE(exec)
-{
-	struct area area;
-};
+static struct area area;
+
+FIXTURE(exec) {};
 
 FIXTURE_VARIANT(exec)
 {
 	const char *program;
 };
 
-FIXTURE_VARIANT_ADD(exec, dynamic)
-{
-	.program = "sframe_target",
-};
-
-FIXTURE_VARIANT_ADD(exec, static)
-{
-	.program = "sframe_target_static",
-};
-
-FIXTURE_VARIANT_ADD(exec, static_pie)
-{
-	.program = "sframe_target_pie",
-};
+FIXTURE_VARIANT_ADD(exec, dynamic) { "sframe_target" };
+FIXTURE_VARIANT_ADD(exec, static) { "sframe_target_static" };
+FIXTURE_VARIANT_ADD(exec, static_pie) { "sframe_target_pie" };
 
 FIXTURE_SETUP(exec)
 {
-	if (must_skip(_metadata, need_lib()))
-		return;
+	must_skip(_metadata, need_lib());
 }
 
-FIXTURE_TEARDOWN(exec)
-{
-}
+FIXTURE_TEARDOWN(exec) {}
 
 static const char *exec_program;
 
 static int child_execs(struct area *area)
 {
 	char addr[32];
+	u8 *mem = map_anon(EXEC_ADDR, AREA_SIZE, PROT_CODE, MAP_FIXED_NOREPLACE);
 
-	area->addr = EXEC_ADDR;
-	area->mem = map_anon(area->addr, AREA_SIZE, PROT_CODE,
-			     MAP_FIXED_NOREPLACE);
-	if (area->mem != (u8 *)area->addr ||
-	    !area_place(area, area->mem + CODE_OFF, area->mem + TABLE_OFF, 3,
-			true, true))
+	if (mem != (u8 *)EXEC_ADDR || !area_fill(area, mem, 3, true, true))
 		return 100;
 	if (area_add(area) || !is_exact(&area->code))
 		return 101;
@@ -80,71 +61,39 @@ static int child_execs(struct area *area)
 TEST_F(exec, program_has_its_own_tables_and_not_those_of_the_one_before)
 {
 	exec_program = test_file(variant->program);
-	EXPECT_EQ(0, in_child(child_execs, &self->area));
+	EXPECT_EQ(0, in_child(child_execs, &area));
+}
+
+static void exec_path(const void *path)
+{
+	execl(path, path, NULL);
 }
 
 /*
- * The trace of the getppid() that the program at @path makes. Returns the number
- * of addresses; -1 if there was not exactly one record, or it did not end well.
+ * The trace of the getppid() that the program at @path makes: are there all of the library's
+ * frames, wherever it was put, and no others?
  */
-static int stack_of_program(const char *path, uint64_t *ips)
-{
-	struct perf_event_attr attr;
-	int status, nr = -1, go[2];
-	struct up_ring ring;
-	struct up_rec *rec;
-	pid_t pid;
-	char c;
-
-	if (pipe(go))
-		return -1;
-	pid = fork();
-	if (!pid) {
-		if (read(go[0], &c, 1) == 1)
-			execl(path, path, NULL);
-		_exit(99);
-	}
-
-	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
-		     tracepoint_id("raw_syscalls", "sys_enter"),
-		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
-	attr.exclude_callchain_kernel = 1;
-	if (up_open_pages(&ring, &attr, pid, -1, -1, 4) ||
-	    ioctl(ring.fd, PERF_EVENT_IOC_SET_FILTER, "id == 110"))
-		return -1;
-	up_enable(&ring);
-	if (write(go[1], "x", 1) != 1 || waitpid(pid, &status, 0) != pid)
-		status = -1;
-	up_drain(&ring);
-	rec = up_nth(&ring, UT_RECORD_CALLCHAIN_DEFERRED, 0);
-	if (!status && rec && !rec->bad && up_count(&ring, rec->type) == 1) {
-		nr = rec->nr < MAX_IPS ? rec->nr : MAX_IPS;
-		memcpy(ips, rec->ips, nr * sizeof(*ips));
-	}
-	up_close(&ring);
-	close(go[0]);
-	close(go[1]);
-	return nr;
-}
-
-/* All of the library's frames, wherever it was put, and no others? */
 static bool is_exact_program(const char *path)
 {
-	uint64_t ips[MAX_IPS], want[LIB_IPS + 1], move;
+	struct up_ring ring;
+	struct up_rec *rec;
 	struct lib lib;
-	int nr, i;
+	uint64_t move;
+	int status, i;
 
 	if (!lib_open(&lib, test_file("sframe_lib.so")))
 		return false;
 	dlclose(lib.handle);
-	nr = stack_of_program(path, ips);
-	if (nr < 1)
+	if (!stack_of_child(&ring, SYS_getppid, exec_path, path, &status) || status)
+		return false;
+	rec = up_nth(&ring, UT_RECORD_CALLCHAIN_DEFERRED, 0);
+	if (!rec || rec->bad || up_count(&ring, rec->type) != 1 || !rec->nr)
 		return false;
 	lib.ips[LIB_IPS] = lib.start;
-	move = ips[0] - lib.ips[0];
+	move = rec->ips[0] - lib.ips[0];
 	for (i = 0; i < LIB_IPS + 1; i++)
-		want[i] = lib.ips[i] + move;
-	return !(move % PAGE) && up_frames_equal(ips, nr, want, LIB_IPS + 1);
+		lib.ips[i] += move;
+	return !(move % PAGE) && up_frames_equal(rec->ips, rec->nr, lib.ips, LIB_IPS + 1);
 }
 
 TEST(program_without_a_libc_is_exact_from_its_first_system_call)
@@ -161,32 +110,18 @@ TEST(interpreter_of_a_program_is_exact)
 		Elf64_Ehdr ehdr;
 		Elf64_Phdr phdr[2];
 		char interp[512];
-	} file = {
-		.ehdr = {
-			.e_ident = {
-				ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
-				ELFDATA2LSB, EV_CURRENT,
-			},
-			.e_type = ET_EXEC,
-			.e_machine = EM_X86_64,
-			.e_version = EV_CURRENT,
-			.e_entry = EXEC_ADDR,
-			.e_phoff = sizeof(Elf64_Ehdr),
-			.e_ehsize = sizeof(Elf64_Ehdr),
-			.e_phentsize = sizeof(Elf64_Phdr),
-			.e_phnum = 2,
-		},
-	};
+	} file = {};
 	int fd;
 
 	if (must_skip(_metadata, need_lib()))
 		return;
-	snprintf(file.interp, sizeof(file.interp), "%s",
-		 test_file("sframe_lib.so"));
+	image_ehdr(&file.ehdr, 2);
+	file.ehdr.e_type = ET_EXEC;
+	file.ehdr.e_entry = EXEC_ADDR;
+	snprintf(file.interp, sizeof(file.interp), "%s", test_file("sframe_lib.so"));
 	image_phdr(&file.phdr[0], PT_INTERP, PF_R, offsetof(typeof(file), interp),
 		   0, strlen(file.interp) + 1);
-	image_phdr(&file.phdr[1], PT_LOAD, PF_R | PF_X, 0, EXEC_ADDR,
-		   sizeof(file));
+	image_phdr(&file.phdr[1], PT_LOAD, PF_R | PF_X, 0, EXEC_ADDR, sizeof(file));
 	fd = mkstemp(path);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ((ssize_t)sizeof(file), write(fd, &file, sizeof(file)));
@@ -199,53 +134,47 @@ TEST(interpreter_of_a_program_is_exact)
 /* ------------------------------------------------------------------------ */
 /* Mappings								      */
 
-FIXTURE(mapped)
-{
-	struct area area;
-};
+FIXTURE(mapped) {};
 
 FIXTURE_SETUP(mapped)
 {
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_TRUE(area_make(&self->area, 3, true, true));
+	ASSERT_TRUE(area_make(&area, 3, true, true));
 }
 
-FIXTURE_TEARDOWN(mapped)
-{
-	remove_table(self->area.table);
-	munmap(self->area.mem, AREA_SIZE);
-}
+FIXTURE_TEARDOWN(mapped) {}
 
 /*
  * Code or table are in memory that @take maps and @drop takes away. Does the table count
  * once both are there again, without being added anew?
  */
-static int comes_back_with(struct area *area, bool table, u8 *(*take)(void),
-			   int (*drop)(u8 *mem))
+static int comes_back_with(bool table, u8 *(*take)(void), int (*drop)(u8 *mem))
 {
-	u8 *text = area->mem + CODE_OFF, *mem = take();
+	u8 *mem = take(), *text = area.mem + CODE_OFF, *at = area.mem + TABLE_OFF;
 
 	if (!mem)
 		return 1;
-	if (!area_place(area, table ? text : mem,
-			table ? mem : area->mem + TABLE_OFF, 3, true, true))
+	if (table)
+		at = mem;
+	else
+		text = mem;
+	if (!area_place(&area, text, at, 3, true, true))
 		return 2;
-	if (area_add(area) || !is_exact(&area->code))
+	if (area_add(&area) || !is_exact(&area.code))
 		return 3;
 	if (drop(mem))
 		return 4;
 	/* The rules of this code are known by now. */
-	if (table && !is_exact(&area->code))
+	if (table && !is_exact(&area.code))
 		return 5;
 
 	if (take() != mem)
 		return 6;
-	area_place(area, table ? text : mem, table ? mem : area->mem + TABLE_OFF,
-		   3, true, true);
-	if (!is_exact(&area->code))
+	area_place(&area, text, at, 3, true, true);
+	if (!is_exact(&area.code))
 		return 7;
-	if (remove_table(area->table) || !is_without_table(&area->code))
+	if (remove_table(area.table) || !is_without_table(&area.code))
 		return 8;
 	return drop(mem) ? 9 : 0;
 }
@@ -278,38 +207,29 @@ static int heap_drop_one(u8 *mem)
 	return brk(mem + TABLE_SIZE - PAGE);
 }
 
-static int child_heap_table(struct area *area)
-{
-	return comes_back_with(area, true, heap_take, heap_drop);
-}
-
-static int child_heap_table_part(struct area *area)
-{
-	return comes_back_with(area, true, heap_take, heap_drop_one);
-}
-
-static int child_heap_code(struct area *area)
-{
-	return comes_back_with(area, false, heap_take, heap_drop);
-}
-
 TEST_F(mapped, brk_that_shrinks_and_grows_leaves_the_table)
 {
-	EXPECT_EQ(0, in_child(child_heap_table, &self->area));
+	EXPECT_EQ(0, comes_back_with(true, heap_take, heap_drop));
 }
 
 TEST_F(mapped, brk_that_shrinks_by_a_page_and_grows_leaves_the_table)
 {
-	EXPECT_EQ(0, in_child(child_heap_table_part, &self->area));
+	EXPECT_EQ(0, comes_back_with(true, heap_take, heap_drop_one));
 }
 
 TEST_F(mapped, brk_that_shrinks_and_grows_leaves_the_code)
 {
-	EXPECT_EQ(0, in_child(child_heap_code, &self->area));
+	EXPECT_EQ(0, comes_back_with(false, heap_take, heap_drop));
 }
 
 static int shm_id;
 static u8 *shm_at;
+
+static bool shm_make(void)
+{
+	shm_id = shmget(IPC_PRIVATE, TABLE_SIZE, 0700);
+	return shm_id >= 0;
+}
 
 static u8 *shm_take(void)
 {
@@ -328,155 +248,123 @@ static int shm_drop(u8 *mem)
 
 TEST_F(mapped, table_in_shared_memory_that_is_attached_again)
 {
-	shm_id = shmget(IPC_PRIVATE, TABLE_SIZE, 0700);
-	ASSERT_LE(0, shm_id);
-	EXPECT_EQ(0, comes_back_with(&self->area, true, shm_take, shm_drop));
+	ASSERT_TRUE(shm_make());
+	EXPECT_EQ(0, comes_back_with(true, shm_take, shm_drop));
 	shmctl(shm_id, IPC_RMID, NULL);
 }
 
 TEST_F(mapped, code_in_shared_memory_that_is_attached_again)
 {
-	shm_id = shmget(IPC_PRIVATE, TABLE_SIZE, 0700);
-	ASSERT_LE(0, shm_id);
-	EXPECT_EQ(0, comes_back_with(&self->area, false, shm_take, shm_drop));
+	ASSERT_TRUE(shm_make());
+	EXPECT_EQ(0, comes_back_with(false, shm_take, shm_drop));
 	shmctl(shm_id, IPC_RMID, NULL);
 }
 
 TEST_F(mapped, other_shared_memory_with_the_same_code_has_no_table)
 {
-	struct area *a = &self->area;
 	u8 *mem;
 
-	shm_id = shmget(IPC_PRIVATE, TABLE_SIZE, 0700);
-	ASSERT_LE(0, shm_id);
+	ASSERT_TRUE(shm_make());
 	mem = shm_take();
 	ASSERT_NE(NULL, mem);
-	ASSERT_TRUE(area_place(a, mem, a->mem + TABLE_OFF, 3, true, true));
-	ASSERT_EQ(0, area_add(a));
-	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_TRUE(area_place(&area, mem, area.mem + TABLE_OFF, 3, true, true));
+	ASSERT_EQ(0, area_add(&area));
+	EXPECT_TRUE(is_exact(&area.code));
 	ASSERT_EQ(0, shm_drop(mem));
 	shmctl(shm_id, IPC_RMID, NULL);
-	shm_id = shmget(IPC_PRIVATE, TABLE_SIZE, 0700);
+	ASSERT_TRUE(shm_make());
 	ASSERT_EQ(mem, shm_take());
-	code_make(&a->code, mem, (unsigned long)mem, true);
-	EXPECT_TRUE(is_without_table(&a->code));
-	EXPECT_EQ(0, remove_table(a->table));
+	code_make(&area.code, mem, (unsigned long)mem, true);
+	EXPECT_TRUE(is_without_table(&area.code));
+	EXPECT_EQ(0, remove_table(area.table));
 	shmctl(shm_id, IPC_RMID, NULL);
 }
 
 /* The kernel knows the address of the table, and its contents. */
 TEST_F(mapped, other_memory_with_the_same_table_is_as_good)
 {
-	struct area *a = &self->area;
-
-	shm_id = shmget(IPC_PRIVATE, TABLE_SIZE, 0700);
-	ASSERT_LE(0, shm_id);
-	ASSERT_EQ(0, area_add(a));
-	ASSERT_EQ((void *)a->table, shmat(shm_id, (void *)a->table, SHM_REMAP));
-	memcpy((void *)a->table, build.mem, TABLE_SIZE);
-	EXPECT_TRUE(is_exact(&a->code));
-	EXPECT_EQ(0, remove_table(a->table));
+	ASSERT_TRUE(shm_make());
+	ASSERT_EQ(0, area_add(&area));
+	ASSERT_EQ((void *)area.table, shmat(shm_id, (void *)area.table, SHM_REMAP));
+	memcpy((void *)area.table, build.mem, TABLE_SIZE);
+	EXPECT_TRUE(is_exact(&area.code));
+	EXPECT_EQ(0, remove_table(area.table));
 	shmctl(shm_id, IPC_RMID, NULL);
 }
 
 TEST_F(mapped, growing_in_place_leaves_it)
 {
-	struct area *a = &self->area;
-
-	ASSERT_EQ(0, munmap((void *)(a->table + 2 * PAGE), TABLE_SIZE - 2 * PAGE));
-	ASSERT_EQ(0, add_table(a->table, a->table + 2 * PAGE, a->text, a->text_end));
-	EXPECT_TRUE(is_exact(&a->code));
-	ASSERT_EQ((void *)(a->table + PAGE),
-		  mremap((void *)(a->table + PAGE), PAGE, 2 * PAGE, 0));
-	EXPECT_TRUE(is_exact(&a->code));
-	EXPECT_EQ(0, remove_table(a->table));
+	ASSERT_EQ(0, munmap((void *)(area.table + 2 * PAGE), TABLE_SIZE - 2 * PAGE));
+	ASSERT_EQ(0, add_table(area.table, area.table + 2 * PAGE, area.text, area.text_end));
+	EXPECT_TRUE(is_exact(&area.code));
+	ASSERT_EQ((void *)(area.table + PAGE),
+		  mremap((void *)(area.table + PAGE), PAGE, 2 * PAGE, 0));
+	EXPECT_TRUE(is_exact(&area.code));
+	EXPECT_EQ(0, remove_table(area.table));
 }
 
 /* The table is in the first page of its memory. */
 TEST_F(mapped, changes_of_the_memory_after_the_table_leave_it)
 {
-	struct area *a = &self->area;
-
-	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, area_add(&area));
 	/* Not the last page of the mapping: so it cannot grow where it is. */
-	ASSERT_NE(MAP_FAILED, mremap((void *)(a->table + PAGE), PAGE, 2 * PAGE,
+	ASSERT_NE(MAP_FAILED, mremap((void *)(area.table + PAGE), PAGE, 2 * PAGE,
 				     MREMAP_MAYMOVE));
-	EXPECT_TRUE(is_exact(&a->code));
-	ASSERT_EQ((void *)(a->table + 2 * PAGE),
-		  mremap((void *)(a->table + 2 * PAGE), 2 * PAGE, PAGE, 0));
-	EXPECT_TRUE(is_exact(&a->code));
-	EXPECT_EQ(0, remove_table(a->table));
-	EXPECT_EQ(-EFAULT, area_add(a));
+	EXPECT_TRUE(is_exact(&area.code));
+	ASSERT_EQ((void *)(area.table + 2 * PAGE),
+		  mremap((void *)(area.table + 2 * PAGE), 2 * PAGE, PAGE, 0));
+	EXPECT_TRUE(is_exact(&area.code));
+	EXPECT_EQ(0, remove_table(area.table));
+	EXPECT_EQ(-EFAULT, area_add(&area));
 }
-
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP	4
-#endif
 
 TEST_F(mapped, moving_contents_over_the_table_leaves_it)
 {
-	struct area *a = &self->area;
-	void *from = (void *)a->addr;
-
-	ASSERT_EQ(0, area_add(a));
-	memcpy(from, build.mem, PAGE);
-	memset((void *)a->table, 0, PAGE);
-	ASSERT_EQ((void *)a->table,
-		  mremap(from, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP |
-			 MREMAP_FIXED, (void *)a->table));
-	EXPECT_TRUE(is_exact(&a->code));
-	EXPECT_EQ(0, remove_table(a->table));
+	ASSERT_EQ(0, area_add(&area));
+	memcpy(area.mem, build.mem, PAGE);
+	memset((void *)area.table, 0, PAGE);
+	ASSERT_TRUE(move_page(area.addr, area.table, MREMAP_DONTUNMAP));
+	EXPECT_TRUE(is_exact(&area.code));
+	EXPECT_EQ(0, remove_table(area.table));
 }
 
 /* It is read at the old address, where nothing is mapped any more. */
 TEST_F(mapped, table_that_moves_away_ends_walks_that_need_it)
 {
-	struct area *a = &self->area;
-
-	ASSERT_EQ(0, area_add(a));
-	ASSERT_NE(MAP_FAILED, mremap((void *)a->table, PAGE, PAGE, MREMAP_MAYMOVE |
-				     MREMAP_FIXED, a->addr));
-	EXPECT_TRUE(is_cut(&a->code));
-	EXPECT_TRUE(is_cut(&a->code));
-	ASSERT_NE(MAP_FAILED, mremap((void *)a->addr, PAGE, PAGE, MREMAP_MAYMOVE |
-				     MREMAP_FIXED, a->table));
-	EXPECT_TRUE(is_exact(&a->code));
-	EXPECT_EQ(0, remove_table(a->table));
+	ASSERT_EQ(0, area_add(&area));
+	ASSERT_TRUE(move_page(area.table, area.addr, 0));
+	EXPECT_TRUE(is_cut(&area.code));
+	EXPECT_TRUE(is_cut(&area.code));
+	ASSERT_TRUE(move_page(area.addr, area.table, 0));
+	EXPECT_TRUE(is_exact(&area.code));
+	EXPECT_EQ(0, remove_table(area.table));
 }
 
 /* The mapping without its contents is still there. */
+static void check_dropped(struct __test_metadata *_metadata, int advice)
+{
+	ASSERT_EQ(0, area_add(&area));
+	ASSERT_EQ(0, madvise((void *)area.table, TABLE_SIZE, advice));
+	EXPECT_TRUE(is_without_table(&area.code));
+	EXPECT_EQ(0, remove_table(area.table));
+	EXPECT_EQ(-ENOEXEC, area_add(&area));
+	memcpy((void *)area.table, build.mem, PAGE);
+	EXPECT_EQ(0, area_add(&area));
+	EXPECT_TRUE(is_exact(&area.code));
+}
+
 TEST_F(mapped, dropping_the_contents_leaves_it_added)
 {
-	struct area *a = &self->area;
-
-	ASSERT_EQ(0, area_add(a));
-	ASSERT_EQ(0, madvise((void *)a->table, TABLE_SIZE, MADV_DONTNEED));
-	EXPECT_TRUE(is_without_table(&a->code));
-	EXPECT_EQ(0, remove_table(a->table));
-	EXPECT_EQ(-ENOEXEC, area_add(a));
-	memcpy((void *)a->table, build.mem, PAGE);
-	EXPECT_EQ(0, area_add(a));
-	EXPECT_TRUE(is_exact(&a->code));
+	check_dropped(_metadata, MADV_DONTNEED);
 }
 
 TEST_F(mapped, removing_the_pages_of_a_file_leaves_it_added)
 {
-	struct area *a = &self->area;
 	int fd = memfd_create("table", 0);
 
-	ASSERT_EQ((ssize_t)TABLE_SIZE, write(fd, (void *)a->table, TABLE_SIZE));
-	ASSERT_EQ((void *)a->table, mmap((void *)a->table, TABLE_SIZE,
-					 PROT_READ | PROT_WRITE,
-					 MAP_SHARED | MAP_FIXED, fd, 0));
-	ASSERT_EQ(0, area_add(a));
-	ASSERT_EQ(0, madvise((void *)a->table, TABLE_SIZE, MADV_REMOVE));
-	EXPECT_TRUE(is_without_table(&a->code));
-	EXPECT_EQ(0, remove_table(a->table));
-	EXPECT_EQ(-ENOEXEC, area_add(a));
-	memcpy((void *)a->table, build.mem, PAGE);
-	EXPECT_EQ(0, area_add(a));
-	EXPECT_TRUE(is_exact(&a->code));
-	close(fd);
+	ASSERT_EQ((ssize_t)TABLE_SIZE, write(fd, (void *)area.table, TABLE_SIZE));
+	ASSERT_TRUE(map_fd(area.table, TABLE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+	check_dropped(_metadata, MADV_REMOVE);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -521,15 +409,25 @@ struct peer {
 #define NR_AREAS	2
 #define MAX_ADDED	4096
 
+static struct area areas[NR_AREAS];
+
+static void make_areas(struct __test_metadata *_metadata)
+{
+	int i;
+
+	for (i = 0; i < NR_AREAS; i++)
+		ASSERT_TRUE(area_make(&areas[i], 3, true, true));
+}
+
 /* Returns the number of new ones. */
 static int peer_add_many(struct peer_talk *talk, struct area *a)
 {
 	int before = talk->added;
 
 	for (; talk->added < MAX_ADDED; talk->added++) {
-		talk->error = add_table(a->table, a->table_end,
-					a->text + talk->added,
-					a->text + talk->added + 1);
+		unsigned long text = a->text + talk->added;
+
+		talk->error = add_table(a->table, a->table_end, text, text + 1);
 		if (talk->error)
 			break;
 	}
@@ -578,7 +476,7 @@ static int peer_do(struct peer_talk *talk, struct area *a)
 	}
 }
 
-static bool peer_start(struct peer *peer, struct area *areas)
+static bool peer_start(struct peer *peer)
 {
 	struct peer_talk *talk;
 
@@ -623,65 +521,55 @@ static void peer_end(struct peer *peer)
 {
 	if (peer->pid)
 		peer_tell(peer, PEER_EXIT, 0);
-	munmap(peer->talk, PAGE);
 }
 
 FIXTURE(process)
 {
-	struct area areas[NR_AREAS];
 	struct peer peer;
 };
 
 FIXTURE_SETUP(process)
 {
-	int i;
-
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	for (i = 0; i < NR_AREAS; i++)
-		ASSERT_TRUE(area_make(&self->areas[i], 3, true, true));
+	make_areas(_metadata);
+	ASSERT_EQ(0, area_add(&areas[0]));
+	ASSERT_TRUE(peer_start(&self->peer));
 }
 
 FIXTURE_TEARDOWN(process)
 {
+	peer_end(&self->peer);
 }
 
 TEST_F(process, parent_and_child_of_a_fork_do_not_see_what_the_other_does)
 {
-	struct area *a = self->areas;
 	struct peer *peer = &self->peer;
 
-	ASSERT_EQ(0, area_add(&a[0]));
-	ASSERT_TRUE(peer_start(peer, a));
-
 	/* The parent removes and adds. */
-	ASSERT_EQ(0, remove_table(a[0].table));
-	ASSERT_EQ(0, area_add(&a[1]));
+	ASSERT_EQ(0, remove_table(areas[0].table));
+	ASSERT_EQ(0, area_add(&areas[1]));
 	EXPECT_EQ(1, peer_tell(peer, PEER_IS_EXACT, 0));
 	EXPECT_EQ(1, peer_tell(peer, PEER_IS_WITHOUT, 1));
 	EXPECT_EQ(-ENOENT, peer_tell(peer, PEER_REMOVE, 1));
-	EXPECT_TRUE(is_without_table(&a[0].code));
-	EXPECT_TRUE(is_exact(&a[1].code));
+	EXPECT_TRUE(is_without_table(&areas[0].code));
+	EXPECT_TRUE(is_exact(&areas[1].code));
 
 	/* The child does. */
 	EXPECT_EQ(0, peer_tell(peer, PEER_REMOVE, 0));
 	EXPECT_EQ(0, peer_tell(peer, PEER_ADD, 1));
-	EXPECT_EQ(0, area_add(&a[0]));
-	EXPECT_EQ(0, remove_table(a[1].table));
+	EXPECT_EQ(0, area_add(&areas[0]));
+	EXPECT_EQ(0, remove_table(areas[1].table));
 	EXPECT_EQ(1, peer_tell(peer, PEER_IS_WITHOUT, 0));
 	EXPECT_EQ(1, peer_tell(peer, PEER_IS_EXACT, 1));
-	EXPECT_TRUE(is_exact(&a[0].code));
-	EXPECT_TRUE(is_without_table(&a[1].code));
-	peer_end(peer);
+	EXPECT_TRUE(is_exact(&areas[0].code));
+	EXPECT_TRUE(is_without_table(&areas[1].code));
 }
 
 TEST_F(process, grandchild_has_what_the_child_had)
 {
-	struct area *a = self->areas;
 	struct peer *peer = &self->peer;
 
-	ASSERT_EQ(0, area_add(&a[0]));
-	ASSERT_TRUE(peer_start(peer, a));
 	EXPECT_EQ(0, peer_tell(peer, PEER_ADD, 1));
 	EXPECT_EQ(0, peer_tell(peer, PEER_FORK, 0));
 	EXPECT_EQ(1, peer_tell(peer, PEER_IS_EXACT, 0));
@@ -689,60 +577,42 @@ TEST_F(process, grandchild_has_what_the_child_had)
 	EXPECT_EQ(0, peer_tell(peer, PEER_REMOVE, 0));
 	EXPECT_EQ(0, peer_tell(peer, PEER_REMOVE, 1));
 	EXPECT_EQ(-ENOENT, peer_tell(peer, PEER_REMOVE, 1));
-	EXPECT_TRUE(is_exact(&a[0].code));
-	EXPECT_TRUE(is_without_table(&a[1].code));
-	peer_end(peer);
+	EXPECT_TRUE(is_exact(&areas[0].code));
+	EXPECT_TRUE(is_without_table(&areas[1].code));
 }
 
-FIXTURE(shared)
-{
-	struct area areas[NR_AREAS];
-};
+FIXTURE(shared) {};
 
 FIXTURE_VARIANT(shared)
 {
 	int flags;
 };
 
-FIXTURE_VARIANT_ADD(shared, vfork)
-{
-	.flags = CLONE_VM | CLONE_VFORK,
-};
-
-FIXTURE_VARIANT_ADD(shared, clone_vm)
-{
-	.flags = CLONE_VM,
-};
+FIXTURE_VARIANT_ADD(shared, vfork) { CLONE_VM | CLONE_VFORK };
+FIXTURE_VARIANT_ADD(shared, clone_vm) { CLONE_VM };
 
 FIXTURE_SETUP(shared)
 {
-	int i;
-
-	if (must_skip(_metadata, need_sframe()))
-		return;
-	for (i = 0; i < NR_AREAS; i++)
-		ASSERT_TRUE(area_make(&self->areas[i], 3, true, true));
+	if (!must_skip(_metadata, need_sframe()))
+		make_areas(_metadata);
 }
 
-FIXTURE_TEARDOWN(shared)
-{
-}
+FIXTURE_TEARDOWN(shared) {}
 
 /* Runs on the parent's memory, while the parent does nothing but wait. */
 static int shared_child(void *arg)
 {
 	pid_t old_tid = stack_ring_tid;
 	struct up_ring old = stack_ring;
-	struct area *a = arg;
 	int ret = 0;
 
-	if (remove_table(a[0].table))
+	if (remove_table(areas[0].table))
 		ret = 1;
-	else if (area_add(&a[1]))
+	else if (area_add(&areas[1]))
 		ret = 2;
-	else if (!is_without_table(&a[0].code))
+	else if (!is_without_table(&areas[0].code))
 		ret = 3;
-	else if (!is_exact(&a[1].code))
+	else if (!is_exact(&areas[1].code))
 		ret = 4;
 
 	up_close(&stack_ring);
@@ -753,23 +623,22 @@ static int shared_child(void *arg)
 
 TEST_F(shared, tables_are_those_of_the_address_space)
 {
-	struct area *a = self->areas;
 	int size = 64 * PAGE, status;
 	u8 *stack;
 	pid_t pid;
 
-	ASSERT_EQ(0, area_add(&a[0]));
-	EXPECT_TRUE(is_exact(&a[0].code));
+	ASSERT_EQ(0, area_add(&areas[0]));
+	EXPECT_TRUE(is_exact(&areas[0].code));
 	stack = map_anon(0, size, PROT_READ | PROT_WRITE, 0);
 	ASSERT_NE(MAP_FAILED, (void *)stack);
-	pid = clone(shared_child, stack + size, variant->flags | SIGCHLD, a);
+	pid = clone(shared_child, stack + size, variant->flags | SIGCHLD, NULL);
 	ASSERT_LT(0, pid);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
-	EXPECT_TRUE(is_without_table(&a[0].code));
-	EXPECT_TRUE(is_exact(&a[1].code));
-	EXPECT_EQ(-ENOENT, remove_table(a[0].table));
-	EXPECT_EQ(0, remove_table(a[1].table));
+	EXPECT_TRUE(is_without_table(&areas[0].code));
+	EXPECT_TRUE(is_exact(&areas[1].code));
+	EXPECT_EQ(-ENOENT, remove_table(areas[0].table));
+	EXPECT_EQ(0, remove_table(areas[1].table));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -777,11 +646,12 @@ TEST_F(shared, tables_are_those_of_the_address_space)
 
 #define CGROUP		"/sys/fs/cgroup"
 
+/* Enough to stand out from what CPUs have in stock, which is charged already */
+#define NR_PEERS	2
+
 FIXTURE(cgroup)
 {
-	struct area areas[NR_AREAS];
-	struct peer peer;
-	struct peer other;
+	struct peer peers[NR_PEERS];
 	char path[64];
 };
 
@@ -797,25 +667,6 @@ static const char *need_memcg(void)
 	if (access(CGROUP "/unwind_test/memory.max", W_OK))
 		return "needs the memory controller (CONFIG_MEMCG)";
 	return NULL;
-}
-
-FIXTURE_SETUP(cgroup)
-{
-	if (must_skip(_metadata, need_memcg()))
-		return;
-	snprintf(self->path, sizeof(self->path), CGROUP "/unwind_test/%d",
-		 getpid());
-	ASSERT_EQ(0, write_file(CGROUP "/unwind_test/cgroup.subtree_control",
-				"+memory"));
-	ASSERT_EQ(0, mkdir(self->path, 0755));
-	ASSERT_TRUE(area_make(&self->areas[0], 3, true, true));
-	ASSERT_TRUE(area_make(&self->areas[1], 3, true, true));
-}
-
-FIXTURE_TEARDOWN(cgroup)
-{
-	if (self->path[0])
-		rmdir(self->path);
 }
 
 static const char *cg_file(const char *dir, const char *name)
@@ -842,45 +693,64 @@ static int cg_write(const char *dir, const char *name, long val)
 /* The number after @key in memory.events */
 static long cg_event(const char *dir, const char *key)
 {
-	char line[64], name[32];
+	char name[32];
 	long val, found = -1;
 	FILE *f = fopen(cg_file(dir, "memory.events"), "r");
 
 	if (!f)
 		return -1;
-	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%31s %ld", name, &val) == 2 &&
-		    !strcmp(name, key))
-			found = val;
-	}
+	while (found < 0 && fscanf(f, "%31s %ld", name, &val) == 2)
+		found = strcmp(name, key) ? -1 : val;
 	fclose(f);
 	return found;
 }
 
-/* Enough to stand out from what CPUs have in stock, which is charged already */
-#define NR_CHARGED	2
+FIXTURE_SETUP(cgroup)
+{
+	int i;
+
+	if (must_skip(_metadata, need_memcg()))
+		return;
+	snprintf(self->path, sizeof(self->path), CGROUP "/unwind_test/%d", getpid());
+	ASSERT_EQ(0, write_file(CGROUP "/unwind_test/cgroup.subtree_control", "+memory"));
+	ASSERT_EQ(0, mkdir(self->path, 0755));
+	make_areas(_metadata);
+	for (i = 0; i < NR_PEERS; i++) {
+		ASSERT_TRUE(peer_start(&self->peers[i]));
+		ASSERT_EQ(0, cg_write(self->path, "cgroup.procs", self->peers[i].pid));
+	}
+}
+
+FIXTURE_TEARDOWN(cgroup)
+{
+	int i;
+
+	for (i = 0; i < NR_PEERS; i++)
+		peer_end(&self->peers[i]);
+	if (self->path[0])
+		rmdir(self->path);
+}
+
 #define MEGABYTE	(1024 * 1024L)
 
 TEST_F(cgroup, added_tables_are_charged_until_the_process_ends)
 {
-	struct peer peers[NR_CHARGED];
+	struct peer *peers = self->peers;
 	long before;
 	int i;
 
-	for (i = 0; i < NR_CHARGED; i++) {
-		ASSERT_TRUE(peer_start(&peers[i], self->areas));
-		ASSERT_EQ(0, cg_write(self->path, "cgroup.procs", peers[i].pid));
+	for (i = 0; i < NR_PEERS; i++) {
 		ASSERT_EQ(0, peer_tell(&peers[i], PEER_ADD, 0));
 		ASSERT_EQ(0, peer_tell(&peers[i], PEER_REMOVE, 0));
 	}
 	before = cg_current(self->path);
 	ASSERT_LT(0, before);
 	/* Each takes about a megabyte. */
-	for (i = 0; i < NR_CHARGED; i++)
+	for (i = 0; i < NR_PEERS; i++)
 		ASSERT_EQ(MAX_ADDED, peer_tell(&peers[i], PEER_ADD_MANY, 0));
-	EXPECT_LT(NR_CHARGED * MEGABYTE / 2, cg_current(self->path) - before);
+	EXPECT_LT(NR_PEERS * MEGABYTE / 2, cg_current(self->path) - before);
 
-	for (i = 0; i < NR_CHARGED; i++)
+	for (i = 0; i < NR_PEERS; i++)
 		peer_end(&peers[i]);
 	/* Some of it is given back later. */
 	for (i = 0; i < 200 && cg_current(self->path) >= before + MEGABYTE; i++)
@@ -903,13 +773,9 @@ static int peer_add_later(struct peer *peer, int which)
 
 TEST_F(cgroup, limit_gives_enomem_and_kills_nobody)
 {
-	struct peer *peer = &self->peer, *other = &self->other;
+	struct peer *peer = &self->peers[0], *other = &self->peers[1];
 	int tries, removed;
 
-	ASSERT_TRUE(peer_start(peer, self->areas));
-	ASSERT_TRUE(peer_start(other, self->areas));
-	ASSERT_EQ(0, cg_write(self->path, "cgroup.procs", peer->pid));
-	ASSERT_EQ(0, cg_write(self->path, "cgroup.procs", other->pid));
 	/* All later actions have been done once. */
 	ASSERT_EQ(1, peer_tell(peer, PEER_IS_WITHOUT, 0));
 	ASSERT_EQ(0, peer_tell(peer, PEER_ADD, 0));
@@ -933,9 +799,8 @@ TEST_F(cgroup, limit_gives_enomem_and_kills_nobody)
 	EXPECT_EQ(0, peer_tell(other, PEER_CALL, 0));
 	/* Nor for the memory that removing a table takes */
 	removed = peer_tell(peer, PEER_REMOVE, 0);
-	EXPECT_TRUE(removed == 0 || removed == -ENOMEM) {
+	EXPECT_TRUE(removed == 0 || removed == -ENOMEM)
 		TH_LOG("removed: %d", removed);
-	}
 	EXPECT_EQ(0, cg_event(self->path, "oom_kill"));
 	EXPECT_EQ(0, waitpid(peer->pid, NULL, WNOHANG));
 	EXPECT_EQ(0, waitpid(other->pid, NULL, WNOHANG));
@@ -952,8 +817,6 @@ TEST_F(cgroup, limit_gives_enomem_and_kills_nobody)
 	EXPECT_LE(0, peer_tell(other, PEER_TAKE, 0));
 	EXPECT_EQ(0, peer_tell(other, PEER_ADD, 0));
 	EXPECT_EQ(1, peer_tell(other, PEER_IS_EXACT, 0));
-	peer_end(peer);
-	peer_end(other);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -963,174 +826,100 @@ TEST_F(cgroup, limit_gives_enomem_and_kills_nobody)
  * A thread walks by way of code whose table is not there yet: the disk says when it
  * waits for that. Meanwhile something happens.
  */
+static struct image image;
+static unsigned long late_text, late_table;
+
 FIXTURE(late)
 {
-	struct image image;
-	unsigned long table;
 	struct slow_disk disk;
-	pthread_t thread;
 };
 
 FIXTURE_VARIANT(late)
 {
-	bool (*meanwhile)(struct image *image, unsigned long table);
+	bool (*meanwhile)(void);
 	/* Addresses that the walk has then, and that the next one has */
 	int nr;
 	int nr_next;
 };
 
-static bool change_nothing(struct image *image, unsigned long table)
+static bool change_nothing(void)
 {
-	(void)image;
-	(void)table;
 	return true;
 }
 
-static bool change_others(struct image *image, unsigned long table)
+static bool change_others(void)
 {
-	(void)image;
-	return map_over(table + 2 * PAGE, PAGE, PROT_READ) &&
+	return map_over(late_table + 2 * PAGE, PAGE, PROT_READ) &&
 	       !munmap(map_anon(0, PAGE, PROT_CODE, 0), PAGE);
 }
 
-static bool map_code_of(struct image *image, int fd)
-{
-	void *text = (void *)(image->addr + FILE_TEXT);
-
-	return mmap(text, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd,
-		    FILE_TEXT) == text;
-}
-
 /* By the same */
-static bool change_code(struct image *image, unsigned long table)
+static bool change_code(void)
 {
-	(void)table;
-	return !munmap((void *)(image->addr + FILE_TEXT), PAGE) &&
-	       map_code_of(image, image->fd);
+	return !munmap((void *)late_text, PAGE) && image_map_code(&image, late_text, FILE_TEXT);
 }
 
 /* By another file with the same code, and without a table */
-static bool change_file(struct image *image, unsigned long table)
+static bool change_file(void)
 {
 	int fd = memfd_create("other", 0);
-	bool ok;
 
-	(void)table;
-	ok = fd >= 0 && pwrite(fd, image->file + FILE_TEXT, PAGE, FILE_TEXT) == PAGE &&
-	     map_code_of(image, fd);
-	close(fd);
-	return ok;
+	return fd >= 0 && pwrite(fd, image.file + FILE_TEXT, PAGE, FILE_TEXT) == PAGE &&
+	       map_fd(late_text, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, FILE_TEXT);
 }
 
-static bool change_headers(struct image *image, unsigned long table)
+static bool change_headers(void)
 {
-	void *headers = (void *)image->addr;
-
-	(void)table;
-	return mmap(headers, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED,
-		    image->fd, 0) == headers;
+	return map_fd(image.addr, PAGE, PROT_READ, MAP_PRIVATE, image.fd, 0);
 }
 
-static bool change_protection(struct image *image, unsigned long table)
+static bool change_protection(void)
 {
-	void *text = (void *)(image->addr + FILE_TEXT);
-
-	(void)table;
-	return !mprotect(text, PAGE, PROT_READ);
+	return !mprotect((void *)late_text, PAGE, PROT_READ);
 }
 
-static bool change_table(struct image *image, unsigned long table)
+static bool change_table(void)
 {
-	(void)image;
-	return map_over(table + PAGE, PAGE, PROT_READ);
+	return map_over(late_table + PAGE, PAGE, PROT_READ);
 }
 
-FIXTURE_VARIANT_ADD(late, nothing_happens)
-{
-	.meanwhile = change_nothing,
-	.nr = 3,
-	.nr_next = 3,
-};
-
-FIXTURE_VARIANT_ADD(late, others_go)
-{
-	.meanwhile = change_others,
-	.nr = 3,
-	.nr_next = 3,
-};
-
-FIXTURE_VARIANT_ADD(late, the_code_is_mapped_anew)
-{
-	.meanwhile = change_code,
-	.nr = 3,
-	.nr_next = 3,
-};
-
-FIXTURE_VARIANT_ADD(late, the_code_is_that_of_another_file)
-{
-	.meanwhile = change_file,
-	.nr = 2,
-	.nr_next = 2,
-};
-
-FIXTURE_VARIANT_ADD(late, the_code_is_none_any_more)
-{
-	.meanwhile = change_protection,
-	.nr = 1,
-	.nr_next = 3,
-};
-
-FIXTURE_VARIANT_ADD(late, the_headers_are_mapped_anew)
-{
-	.meanwhile = change_headers,
-	.nr = 3,
-	.nr_next = 3,
-};
-
-FIXTURE_VARIANT_ADD(late, a_part_of_its_segment_is_replaced)
-{
-	.meanwhile = change_table,
-	.nr = 3,
-	.nr_next = 3,
-};
+FIXTURE_VARIANT_ADD(late, nothing_happens) { change_nothing, 3, 3 };
+FIXTURE_VARIANT_ADD(late, others_go) { change_others, 3, 3 };
+FIXTURE_VARIANT_ADD(late, the_code_is_mapped_anew) { change_code, 3, 3 };
+FIXTURE_VARIANT_ADD(late, the_code_is_that_of_another_file) { change_file, 2, 2 };
+FIXTURE_VARIANT_ADD(late, the_code_is_none_any_more) { change_protection, 1, 3 };
+FIXTURE_VARIANT_ADD(late, the_headers_are_mapped_anew) { change_headers, 3, 3 };
+FIXTURE_VARIANT_ADD(late, a_part_of_its_segment_is_replaced) { change_table, 3, 3 };
 
 FIXTURE_SETUP(late)
 {
 	unsigned long off = FILE_SIZE - PAGE;
-	struct image *image = &self->image;
-	size_t len;
 
 	if (must_skip(_metadata, need_sframe()) ||
 	    must_skip(_metadata, need_slow_disk()))
 		return;
-	ASSERT_TRUE(image_make(image, 3, true));
-	self->table = image->addr + 6 * PAGE;
-	len = code_table(&image->code, true, &build, 3, true, self->table);
-	memcpy(image->file + off, build.mem, len);
-	image_phdr(&image->phdr[PH_SFRAME], PT_GNU_SFRAME, PF_R, off, 6 * PAGE,
-		   2 * PAGE);
-	image_phdr(&image->phdr[PH_SPARE], PT_LOAD, PF_R, off, 6 * PAGE,
-		   2 * PAGE);
+	ASSERT_TRUE(image_make(&image, 3, true));
+	late_text = image.addr + FILE_TEXT;
+	late_table = image.addr + 6 * PAGE;
+	memcpy(image.file + off, build.mem,
+	       code_table(&image.code, true, &build, 3, true, late_table));
+	image_phdr(&image.phdr[PH_SFRAME], PT_GNU_SFRAME, PF_R, off, 6 * PAGE, 2 * PAGE);
+	image_phdr(&image.phdr[PH_SPARE], PT_LOAD, PF_R, off, 6 * PAGE, 2 * PAGE);
 
 	/* The table comes from a disk that has the same as the file. */
-	ASSERT_TRUE(slow_disk_open(&self->disk, image->file, FILE_SIZE));
+	ASSERT_TRUE(slow_disk_open(&self->disk, image.file, FILE_SIZE));
 	ASSERT_TRUE(slow_page_withhold(&self->disk, off));
-	ASSERT_TRUE(image_map(image));
-	ASSERT_EQ((void *)self->table, mmap((void *)self->table, PAGE, PROT_READ,
-					    MAP_PRIVATE | MAP_FIXED, self->disk.fd, off));
-	ASSERT_TRUE(map_over(self->table + PAGE, PAGE, PROT_READ));
+	ASSERT_TRUE(image_map(&image));
+	ASSERT_TRUE(map_fd(late_table, PAGE, PROT_READ, MAP_PRIVATE, self->disk.fd, off));
+	ASSERT_TRUE(map_over(late_table + PAGE, PAGE, PROT_READ));
 }
 
-FIXTURE_TEARDOWN(late)
-{
-	image_free(&self->image);
-}
+FIXTURE_TEARDOWN(late) {}
 
 /* The number of addresses: the system call, its caller, and by table one more */
 static void *late_walk(void *arg)
 {
-	struct image *image = arg;
-	u64 words[] = { 0, image->code.ips[0], image->code.ips[0], 0 };
+	u64 words[] = { 0, image.code.ips[0], image.code.ips[0], 0 };
 	uint64_t ips[MAX_IPS];
 	int nr = stack_of_words(words, ips);
 
@@ -1140,20 +929,19 @@ static void *late_walk(void *arg)
 
 TEST_F(late, answer_is_for_the_mappings_that_it_was_found_for)
 {
-	struct image *image = &self->image;
-	void *text = (void *)(image->addr + FILE_TEXT);
+	pthread_t thread;
 	void *nr;
 
-	ASSERT_EQ(0, pthread_create(&self->thread, NULL, late_walk, image));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, late_walk, NULL));
 	ASSERT_TRUE(slow_page_is_asked_for(&self->disk));
-	EXPECT_TRUE(variant->meanwhile(image, self->table));
+	EXPECT_TRUE(variant->meanwhile());
 	slow_page_supply(&self->disk);
-	ASSERT_EQ(0, pthread_join(self->thread, &nr));
+	ASSERT_EQ(0, pthread_join(thread, &nr));
 	EXPECT_EQ(variant->nr, (long)nr);
 
 	/* Another walk finds out what there is now. */
-	ASSERT_EQ(0, mprotect(text, PAGE, PROT_READ | PROT_EXEC));
-	EXPECT_EQ(variant->nr_next, (long)late_walk(image));
+	ASSERT_EQ(0, mprotect((void *)late_text, PAGE, PROT_READ | PROT_EXEC));
+	EXPECT_EQ(variant->nr_next, (long)late_walk(NULL));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -1184,9 +972,7 @@ FIXTURE_SETUP(stuck)
 	ASSERT_TRUE(slow_page_withhold(&self->disk, 0));
 }
 
-FIXTURE_TEARDOWN(stuck)
-{
-}
+FIXTURE_TEARDOWN(stuck) {}
 
 static void *map_and_unmap(void *arg)
 {
@@ -1206,16 +992,12 @@ typedef void (*stick_t)(struct stuck *stuck, int fd);
 /* A return address in code whose table is slow */
 static void stick_in_walk(struct stuck *stuck, int fd)
 {
-	struct image image;
-	void *table;
-
 	if (!image_make(&image, 3, true))
 		_exit(1);
 	image_phdr(&image.phdr[PH_SFRAME], PT_GNU_SFRAME, PF_R, 0, 6 * PAGE, PAGE);
 	image_phdr(&image.phdr[PH_SPARE], PT_LOAD, PF_R, 0, 6 * PAGE, PAGE);
-	table = (void *)(image.addr + 6 * PAGE);
-	if (!image_map(&image) || mmap(table, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED,
-				       fd, 0) != table || !stack_ring_open())
+	if (!image_map(&image) || !stack_ring_open() ||
+	    !map_fd(image.addr + 6 * PAGE, PAGE, PROT_READ, MAP_PRIVATE, fd, 0))
 		_exit(1);
 	stuck->stack[0] = 0;
 	stuck->stack[1] = image.code.ips[0];
@@ -1277,8 +1059,7 @@ TEST_F(stuck, walk_that_waits_for_a_table_can_be_killed)
 
 TEST_F(stuck, prctl_that_waits_for_the_table_can_be_killed)
 {
-	EXPECT_EQ(0, stuck_can_be_killed(stick_in_prctl, self->stuck,
-					 &self->disk));
+	EXPECT_EQ(0, stuck_can_be_killed(stick_in_prctl, self->stuck, &self->disk));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -1293,7 +1074,7 @@ struct user {
 	/* A copy of the library, as one that is open already is not mapped. */
 	char path[64];
 	/* Sampled in code that was added, rather than in a library */
-	struct area *area;
+	bool is_added;
 	int wrong;
 };
 
@@ -1319,8 +1100,8 @@ static void *sampled(void *arg)
 	int i;
 
 	for (i = 0; i < SAMPLED_ROUNDS; i++) {
-		if (user->area) {
-			user->wrong += !is_exact(&user->area->code);
+		if (user->is_added) {
+			user->wrong += !is_exact(&area.code);
 			continue;
 		}
 		if (!lib_open(&lib, user->path)) {
@@ -1345,22 +1126,28 @@ static bool copy_lib(struct user *user, int nr)
 	return !system(command);
 }
 
-FIXTURE(libraries)
-{
-	struct area area;
-};
+FIXTURE(libraries) {};
 
 FIXTURE_SETUP(libraries)
 {
 	if (must_skip(_metadata, need_lib()))
 		return;
-	ASSERT_TRUE(area_make(&self->area, 3, true, true));
-	ASSERT_EQ(0, area_add(&self->area));
+	ASSERT_TRUE(area_make(&area, 3, true, true));
+	ASSERT_EQ(0, area_add(&area));
 }
 
-FIXTURE_TEARDOWN(libraries)
+FIXTURE_TEARDOWN(libraries) {}
+
+static bool user_start(struct user *user, int nr, void *(*function)(void *arg))
 {
-	munmap(self->area.mem, AREA_SIZE);
+	return copy_lib(user, nr) && !pthread_create(&user->thread, NULL, function, user);
+}
+
+static int user_end(struct user *user)
+{
+	pthread_join(user->thread, NULL);
+	unlink(user->path);
+	return user->wrong;
 }
 
 TEST_F_TIMEOUT(libraries, threads_are_exact_while_others_come_and_go, 300)
@@ -1368,29 +1155,16 @@ TEST_F_TIMEOUT(libraries, threads_are_exact_while_others_come_and_go, 300)
 	struct user loaders[NR_LOADERS] = {}, samples[NR_SAMPLED] = {};
 	int i;
 
-	samples[0].area = &self->area;
-	set_flag(&stop_loading, 0);
-	for (i = 0; i < NR_LOADERS; i++) {
-		ASSERT_TRUE(copy_lib(&loaders[i], i));
-		ASSERT_EQ(0, pthread_create(&loaders[i].thread, NULL,
-					    load_and_unload, &loaders[i]));
-	}
-	for (i = 0; i < NR_SAMPLED; i++) {
-		ASSERT_TRUE(copy_lib(&samples[i], NR_LOADERS + i));
-		ASSERT_EQ(0, pthread_create(&samples[i].thread, NULL, sampled,
-					    &samples[i]));
-	}
-	for (i = 0; i < NR_SAMPLED; i++) {
-		ASSERT_EQ(0, pthread_join(samples[i].thread, NULL));
-		EXPECT_EQ(0, samples[i].wrong);
-		unlink(samples[i].path);
-	}
+	samples[0].is_added = true;
+	for (i = 0; i < NR_LOADERS; i++)
+		ASSERT_TRUE(user_start(&loaders[i], i, load_and_unload));
+	for (i = 0; i < NR_SAMPLED; i++)
+		ASSERT_TRUE(user_start(&samples[i], NR_LOADERS + i, sampled));
+	for (i = 0; i < NR_SAMPLED; i++)
+		EXPECT_EQ(0, user_end(&samples[i]));
 	set_flag(&stop_loading, 1);
-	for (i = 0; i < NR_LOADERS; i++) {
-		ASSERT_EQ(0, pthread_join(loaders[i].thread, NULL));
-		EXPECT_EQ(0, loaders[i].wrong);
-		unlink(loaders[i].path);
-	}
+	for (i = 0; i < NR_LOADERS; i++)
+		EXPECT_EQ(0, user_end(&loaders[i]));
 }
 
 TEST_HARNESS_MAIN

@@ -9,67 +9,50 @@
 #include "slow_page.h"
 #include "unwind_harness.h"
 
+static struct area area;
+
 FIXTURE(slow)
 {
-	struct area area;
 	int fd;
 };
 
 FIXTURE_SETUP(slow)
 {
-	size_t len;
-
-	self->fd = -1;
 	if (must_skip(_metadata, need_sframe()))
 		return;
-	ASSERT_TRUE(area_make(&self->area, 3, true, true));
-	len = TABLE_SIZE;
+	ASSERT_TRUE(area_make(&area, 3, true, true));
 	self->fd = memfd_create("table", 0);
 	ASSERT_LE(0, self->fd);
-	ASSERT_EQ((ssize_t)len, write(self->fd, self->area.mem + TABLE_OFF, len));
-	ASSERT_EQ(self->area.table,
-		  (unsigned long)mmap((void *)self->area.table, len, PROT_READ,
-				      MAP_SHARED | MAP_FIXED, self->fd, 0));
+	ASSERT_EQ((ssize_t)TABLE_SIZE, write(self->fd, (void *)area.table, TABLE_SIZE));
+	ASSERT_TRUE(map_fd(area.table, TABLE_SIZE, PROT_READ, MAP_SHARED, self->fd, 0));
 }
 
-FIXTURE_TEARDOWN(slow)
-{
-	remove_table(self->area.table);
-	munmap(self->area.mem, AREA_SIZE);
-	if (self->fd >= 0)
-		close(self->fd);
-}
+FIXTURE_TEARDOWN(slow) {}
 
 TEST_F(slow, dropped_pages_leave_it)
 {
-	struct area *a = &self->area;
-
-	ASSERT_EQ(0, area_add(a));
-	ASSERT_EQ(0, madvise((void *)a->table, TABLE_SIZE, MADV_DONTNEED));
-	EXPECT_TRUE(is_exact(&a->code));
-	ASSERT_EQ(0, madvise((void *)a->table, TABLE_SIZE, MADV_DONTNEED));
-	EXPECT_TRUE(is_exact(&a->code));
+	ASSERT_EQ(0, area_add(&area));
+	ASSERT_EQ(0, madvise((void *)area.table, TABLE_SIZE, MADV_DONTNEED));
+	EXPECT_TRUE(is_exact(&area.code));
+	ASSERT_EQ(0, madvise((void *)area.table, TABLE_SIZE, MADV_DONTNEED));
+	EXPECT_TRUE(is_exact(&area.code));
 }
 
 TEST_F(slow, truncated_file_is_a_passing_fault)
 {
-	struct area *a = &self->area;
-
-	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, area_add(&area));
 	ASSERT_EQ(0, ftruncate(self->fd, 0));
-	EXPECT_TRUE(is_cut(&a->code));
+	EXPECT_TRUE(is_cut(&area.code));
 	ASSERT_EQ(TABLE_SIZE, (unsigned long)pwrite(self->fd, build.mem, TABLE_SIZE, 0));
-	EXPECT_TRUE(is_exact(&a->code));
+	EXPECT_TRUE(is_exact(&area.code));
 }
 
 TEST_F(slow, punched_hole_gives_the_table_up)
 {
-	struct area *a = &self->area;
-
-	ASSERT_EQ(0, area_add(a));
+	ASSERT_EQ(0, area_add(&area));
 	ASSERT_EQ(0, fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			       0, TABLE_SIZE));
-	EXPECT_TRUE(is_without_table(&a->code));
+	EXPECT_TRUE(is_without_table(&area.code));
 }
 
 /*
@@ -81,10 +64,8 @@ TEST_F(slow, address_that_is_no_code_costs_no_lock)
 	u64 words[] = { 0, 0x1000, 0 };
 	uint64_t ips[MAX_IPS];
 
-	if (must_skip(_metadata, need_tracepoint("mmap_lock",
-						 "mmap_lock_start_locking")))
+	if (must_skip(_metadata, need_tracepoint("mmap_lock", "mmap_lock_start_locking")))
 		return;
-
 	words[0] = (u64)&words[2];
 	/* All else has been looked up, and has been faulted in. */
 	EXPECT_EQ(1, stack_of_words(words, ips));
@@ -101,20 +82,16 @@ TEST_F(slow, address_that_is_no_code_costs_no_lock)
 /* The table was there when it was added, and is read again for the walk. */
 TEST_F(slow, walk_that_waits_for_its_table_can_be_killed)
 {
+	void *table = (void *)area.table;
 	struct slow_disk disk;
 	uint64_t ips[MAX_IPS];
-	struct area area;
 	int status, i;
-	void *table;
 	pid_t pid;
 
 	if (must_skip(_metadata, need_slow_disk()))
 		return;
-	ASSERT_TRUE(area_make(&area, 3, true, true));
-	table = (void *)area.table;
 	ASSERT_TRUE(slow_disk_open(&disk, build.mem, PAGE));
-	ASSERT_EQ(table, mmap(table, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED,
-			      disk.fd, 0));
+	ASSERT_TRUE(map_fd(area.table, PAGE, PROT_READ, MAP_PRIVATE, disk.fd, 0));
 	ASSERT_EQ(0, area_add(&area));
 	ASSERT_EQ(0, madvise(table, PAGE, MADV_DONTNEED));
 	ASSERT_TRUE(slow_page_withhold(&disk, 0));
@@ -133,7 +110,6 @@ TEST_F(slow, walk_that_waits_for_its_table_can_be_killed)
 		usleep(50000);
 	ASSERT_LT(i, 100);
 	EXPECT_TRUE(WIFSIGNALED(status));
-	munmap(area.mem, AREA_SIZE);
 }
 
 /* A thread writes nonsense into a table while it is used. */
@@ -141,8 +117,7 @@ static int stop_scribbling;
 
 static void *scribble(void *arg)
 {
-	struct area *a = arg;
-	u8 *table = (u8 *)a->table;
+	u8 *table = (u8 *)area.table;
 	unsigned int seed = 1;
 
 	while (!get_flag(&stop_scribbling)) {
@@ -158,13 +133,11 @@ static void *scribble(void *arg)
 TEST_F(slow, table_that_changes_all_the_time_does_no_harm)
 {
 	uint64_t ips[MAX_IPS];
-	struct area area;
 	pthread_t thread;
 	int i, nr;
 
 	ASSERT_TRUE(area_make(&area, 3, true, true));
-	set_flag(&stop_scribbling, 0);
-	ASSERT_EQ(0, pthread_create(&thread, NULL, scribble, &area));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, scribble, NULL));
 	for (i = 0; i < 300; i++) {
 		area_add(&area);
 		nr = stack_of((void *)area.code.top, ips);
@@ -175,7 +148,6 @@ TEST_F(slow, table_that_changes_all_the_time_does_no_harm)
 	}
 	set_flag(&stop_scribbling, 1);
 	ASSERT_EQ(0, pthread_join(thread, NULL));
-	munmap(area.mem, AREA_SIZE);
 }
 
 TEST_HARNESS_MAIN

@@ -10,7 +10,8 @@
 
 int main(int argc, char **argv)
 {
-	struct area area = {};
+	unsigned long addr;
+	struct area area;
 	struct lib lib = {
 		.call = sframe_lib_call,
 		.ips = {
@@ -24,16 +25,12 @@ int main(int argc, char **argv)
 
 	if (argc != 2)
 		return 1;
-	area.addr = strtoul(argv[1], NULL, 16);
-
-	if (remove_table(area.addr + TABLE_OFF) != -ENOENT)
+	addr = strtoul(argv[1], NULL, 16);
+	if (remove_table(addr + TABLE_OFF) != -ENOENT)
 		return 2;
-	area.mem = map_anon(area.addr, AREA_SIZE, PROT_CODE,
-			    MAP_FIXED_NOREPLACE);
-	if (area.mem != (u8 *)area.addr)
+	if (map_anon(addr, AREA_SIZE, PROT_CODE, MAP_FIXED_NOREPLACE) != (u8 *)addr)
 		return 3;
-	if (!area_place(&area, area.mem + CODE_OFF, area.mem + TABLE_OFF, 3,
-			true, true))
+	if (!area_fill(&area, (u8 *)addr, 3, true, true))
 		return 4;
 	if (!is_without_table(&area.code))
 		return 5;

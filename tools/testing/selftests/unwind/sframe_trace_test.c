@@ -8,15 +8,37 @@
 #include "sframe_image.h"
 #include "unwind_harness.h"
 
+static const char *need_trace(const char *name)
+{
+	return need_sframe() ?: need_tracepoint("unwind", name);
+}
+
+/* How often the trace has code of this size, if that is not 0, and this after it */
+static int count_text(unsigned long text, size_t size, const char *what)
+{
+	char line[128];
+
+	if (size)
+		snprintf(line, sizeof(line), "text=%#lx-%#lx %s", text, text + size, what);
+	else
+		snprintf(line, sizeof(line), "text=%#lx-", text);
+	return trace_count(line);
+}
+
+static int count_table(unsigned long table, const char *what)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line), "table=%#lx %s", table, what);
+	return trace_count(line);
+}
+
 TEST(tracepoints_tell_of_tables_and_walks)
 {
 	struct image image, none;
 	struct area area;
-	char line[128];
 
-	if (must_skip(_metadata, need_sframe()))
-		return;
-	if (must_skip(_metadata, need_tracepoint("unwind", "unwind_sframe_section")))
+	if (must_skip(_metadata, need_trace("unwind_sframe_section")))
 		return;
 	ASSERT_TRUE(image_make(&image, 3, true));
 	ASSERT_TRUE(image_map(&image));
@@ -40,27 +62,19 @@ TEST(tracepoints_tell_of_tables_and_walks)
 	is_cut(&area.code);
 	is_cut(&area.code);
 	remove_table(area.table);
-	munmap(area.mem, AREA_SIZE);
-	image_free(&image);
-	image_free(&none);
 	trace_event("unwind_sframe_section", false);
 	trace_event("unwind_user_done", false);
 
 	EXPECT_EQ(1, trace_count("functions=5 version=3 found"));
-	snprintf(line, sizeof(line), "text=%#lx-%#lx table=0x0 functions=0 version=0 no table",
-		 none.addr + FILE_TEXT, none.addr + FILE_TEXT + PAGE);
-	EXPECT_EQ(1, trace_count(line));
+	EXPECT_EQ(1, count_text(none.addr + FILE_TEXT,
+				PAGE, "table=0x0 functions=0 version=0 no table"));
 	/* No event is for code that is in no file. */
 	EXPECT_EQ(2, trace_count("functions=5 version=2 added"));
-	snprintf(line, sizeof(line), "table=%#lx functions=0 version=0 removed", area.table);
-	EXPECT_EQ(1, trace_count(line));
+	EXPECT_EQ(1, count_table(area.table, "functions=0 version=0 removed"));
 	EXPECT_EQ(3, trace_count("sframe=5 "));
 	/* The only event left for these: that the one table was bad */
-	snprintf(line, sizeof(line), "text=%#lx-%#lx ", area.text, area.text_end);
-	EXPECT_EQ(3, trace_count(line));
-	snprintf(line, sizeof(line), "text=%#lx-%#lx ", image.addr + FILE_TEXT,
-		 image.addr + FILE_TEXT + PAGE);
-	EXPECT_EQ(1, trace_count(line));
+	EXPECT_EQ(3, count_text(area.text, area.text_end - area.text, ""));
+	EXPECT_EQ(1, count_text(image.addr + FILE_TEXT, PAGE, ""));
 	trace_clear();
 }
 
@@ -69,13 +83,10 @@ TEST(device_memory_is_not_searched)
 {
 	uint64_t ips[MAX_IPS];
 	u64 words[4] = { };
-	char line[64];
 	void *bios;
 	int fd;
 
-	if (must_skip(_metadata, need_sframe()))
-		return;
-	if (must_skip(_metadata, need_tracepoint("unwind", "unwind_sframe_section")))
+	if (must_skip(_metadata, need_trace("unwind_sframe_section")))
 		return;
 	fd = open("/dev/mem", O_RDONLY);
 	if (fd < 0)
@@ -90,27 +101,17 @@ TEST(device_memory_is_not_searched)
 	ASSERT_EQ(0, trace_event("unwind_sframe_section", true));
 	EXPECT_EQ(2, stack_of_words(words, ips));
 	trace_event("unwind_sframe_section", false);
-	snprintf(line, sizeof(line), "text=%#lx-", (unsigned long)bios);
-	EXPECT_EQ(1, trace_count(line));
+	EXPECT_EQ(1, count_text((unsigned long)bios, 0, NULL));
 	EXPECT_EQ(1, trace_count(" no file in the page cache"));
 	trace_clear();
-	munmap(bios, PAGE);
 }
 
 /* How often two walks of @words, cold and warm, ended with @reason. */
 static int count_reason(u64 *words, int frames, const char *reason)
 {
-	uint64_t ips[MAX_IPS];
-	int i, n;
-
 	trace_clear();
-	if (trace_event("unwind_user_done", true))
+	if (trace_event("unwind_user_done", true) || frames_of_words(words) != frames)
 		return -1;
-	for (i = 0; i < 2; i++) {
-		n = stack_of_words(words, ips);
-		if (n != frames)
-			return -1;
-	}
 	trace_event("unwind_user_done", false);
 	return trace_count(reason);
 }
@@ -120,12 +121,9 @@ TEST(end_of_a_walk_has_its_reason)
 	u64 *words, ra = (u64)trace_count;
 	struct area area;
 
-	if (must_skip(_metadata, need_sframe()))
+	if (must_skip(_metadata, need_trace("unwind_user_done")))
 		return;
-	if (must_skip(_metadata, need_tracepoint("unwind", "unwind_user_done")))
-		return;
-	words = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	words = (u64 *)map_anon(0, 2 * PAGE, PROT_READ | PROT_WRITE, 0);
 	ASSERT_NE(MAP_FAILED, (void *)words);
 	ASSERT_EQ(0, munmap((u8 *)words + PAGE, PAGE));
 
@@ -157,9 +155,7 @@ TEST(end_of_a_walk_has_its_reason)
 	words[3] = ra;
 	EXPECT_EQ(2, count_reason(words, 2, "sframe=0 fp=1 "));
 	EXPECT_EQ(2, count_reason(words, 2, " end=fault"));
-	munmap(area.mem, AREA_SIZE);
 	trace_clear();
-	munmap(words, PAGE);
 }
 
 /* The first frame has a table, its caller has none: nothing says that it is outermost. */
@@ -169,20 +165,16 @@ TEST(frame_pointer_of_0_after_a_frame_by_a_table_is_no_end)
 	u64 words[4] = { 0, (u64)call_code_ip };
 	struct area area;
 
-	if (must_skip(_metadata, need_sframe()))
-		return;
-	if (must_skip(_metadata, need_tracepoint("unwind", "unwind_user_done")))
+	if (must_skip(_metadata, need_trace("unwind_user_done")))
 		return;
 	ASSERT_TRUE(area_make(&area, 3, true, false));
 	sframe_build_init(&build, 3, true, area.table);
 	sframe_build_func(&build, ip - 2, 4, SFRAME_BUILD_ROW1);
 	sframe_build_saved(&build, 0, SFRAME_BUILD_SP, 16, -16);
-	memcpy((void *)area.table, build.mem, sframe_build_finish(&build));
+	table_write(area.table);
 	ASSERT_EQ(0, add_table(area.table, area.table_end, ip - 2, ip + 2));
 	EXPECT_EQ(2, count_reason(words, 2, "sframe=1 fp=0 "));
 	EXPECT_EQ(2, count_reason(words, 2, " end=no frame"));
-	remove_table(area.table);
-	munmap(area.mem, AREA_SIZE);
 	trace_clear();
 }
 
@@ -191,7 +183,6 @@ static long vdso_call(long nr)
 {
 	struct timespec ts;
 
-	(void)nr;
 	return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 }
 
@@ -212,26 +203,16 @@ static unsigned long vdso_table(unsigned long vdso)
 TEST(vdso_is_looked_at_by_its_own_headers)
 {
 	unsigned long vdso = getauxval(AT_SYSINFO_EHDR);
-	struct perf_event_attr attr;
 	struct up_ring ring;
 	struct up_rec *rec;
-	char line[64];
 
-	if (must_skip(_metadata, need_sframe()))
-		return;
-	if (must_skip(_metadata, need_tracepoint("unwind", "unwind_sframe_section")))
+	if (must_skip(_metadata, need_trace("unwind_sframe_section")))
 		return;
 	ASSERT_NE(0, vdso);
 	trace_clear();
 	ASSERT_EQ(0, trace_event("unwind_sframe_section", true));
 
-	up_attr_init(&attr, PERF_TYPE_TRACEPOINT,
-		     tracepoint_id("raw_syscalls", "sys_enter"),
-		     UT_ATTR_DEFER_CALLCHAIN | UT_ATTR_DEFER_OUTPUT);
-	attr.exclude_callchain_kernel = 1;
-	ASSERT_EQ(0, up_open(&ring, &attr, 0, -1, -1));
-	/* clock_gettime() */
-	ASSERT_EQ(0, ioctl(ring.fd, PERF_EVENT_IOC_SET_FILTER, "id == 228"));
+	ASSERT_TRUE(syscall_ring_open(&ring, 0, SYS_clock_gettime));
 	up_enable(&ring);
 	call_code(0, vdso_call);
 	up_disable(&ring);
@@ -243,15 +224,11 @@ TEST(vdso_is_looked_at_by_its_own_headers)
 	ASSERT_LT(2, rec->nr);
 	EXPECT_GE(rec->ips[0], vdso);
 	EXPECT_LT(rec->ips[0], vdso + 4 * PAGE);
-	up_close(&ring);
 
 	/* "found", or "no table" where the assembler could not make one */
-	snprintf(line, sizeof(line), "text=%#lx-", vdso);
-	EXPECT_EQ(1, trace_count(line));
-	if (vdso_table(vdso)) {
-		snprintf(line, sizeof(line), "table=%#lx ", vdso_table(vdso));
-		EXPECT_EQ(1, trace_count(line));
-	}
+	EXPECT_EQ(1, count_text(vdso, 0, NULL));
+	if (vdso_table(vdso))
+		EXPECT_EQ(1, count_table(vdso_table(vdso), ""));
 	trace_clear();
 }
 

@@ -114,6 +114,13 @@ void want(uint64_t ip)
 	walk.want.ips[walk.want.nr++] = ip;
 }
 
+void want_these(const uint64_t *ips)
+{
+	want_nothing();
+	while (*ips)
+		want(*ips++);
+}
+
 /* Frames from..from+n-1 of build() */
 void want_frames(int from, int n)
 {
@@ -170,7 +177,6 @@ int open_uprobe(struct up_ring *ring, const void *addr, bool ret, uint64_t bits)
 struct up_rec *answer_nr(struct up_ring *ring, size_t n)
 {
 	struct up_rec *rec = up_nth(ring, PERF_RECORD_SAMPLE, n);
-
 	struct up_rec *answer = up_answer(ring, rec);
 
 	if (!answer || up_count_bad(ring)) {
@@ -245,6 +251,14 @@ bool stub_is_wanted(void *stub, uint64_t fp)
 	struct probe p = probe_of(stub, walk.sp, fp, NR_GETPPID);
 
 	return sample_is_wanted(&p);
+}
+
+/* That from stub_plain has the stub's address and the first @n frames of build(). */
+bool plain_has_frames(uint64_t fp, int n)
+{
+	WANT(A(stub_plain_ip));
+	want_frames(0, n);
+	return stub_is_wanted(stub_plain, fp);
 }
 
 /* The one sample that another event takes while the probe runs */

@@ -70,7 +70,9 @@ void put_frame(unsigned long fp, word next, word ra);
 unsigned long build(unsigned long fp, int n);
 bool stack_from_file(void);
 
-/* Expected traces of them */
+/* Expected traces of them: first these addresses, then more */
+#define WANT(...)	want_these((const uint64_t []){ __VA_ARGS__, 0 })
+void want_these(const uint64_t *ips);
 void want_nothing(void);
 void want(uint64_t ip);
 void want_frames(int from, int n);
@@ -89,6 +91,7 @@ bool sample_syscall(long nr);
 struct up_rec *sample(struct probe *p);
 bool sample_is_wanted(struct probe *p);
 bool stub_is_wanted(void *stub, uint64_t fp);
+bool plain_has_frames(uint64_t fp, int n);
 
 /* The samples of another event, and the records that answer them */
 struct up_rec *answer_nr(struct up_ring *ring, size_t n);

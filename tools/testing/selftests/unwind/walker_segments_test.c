@@ -5,8 +5,7 @@
 #include <asm/ldt.h>
 #include <signal.h>
 
-#include "walker.h"
-#include "unwind_harness.h"
+#include "walker_fixture.h"
 
 #define USER32_CS	0x23
 #define USER_DS		0x2b
@@ -61,37 +60,17 @@ FIXTURE_VARIANT(segment)
 	uint32_t ss_base;
 };
 
-FIXTURE_VARIANT_ADD(segment, flat)
-{
-};
-
-FIXTURE_VARIANT_ADD(segment, code_with_a_base)
-{
-	.cs_base = 0x10000,
-};
-
-FIXTURE_VARIANT_ADD(segment, stack_with_a_base)
-{
-	.ss_base = 0x20000,
-};
-
-FIXTURE_VARIANT_ADD(segment, both_with_a_base)
-{
-	.cs_base = 0x10000,
-	.ss_base = 0x20000,
-};
-
+FIXTURE_VARIANT_ADD(segment, flat) {};
+FIXTURE_VARIANT_ADD(segment, code_with_a_base) { .cs_base = 0x10000 };
+FIXTURE_VARIANT_ADD(segment, stack_with_a_base) { .ss_base = 0x20000 };
+FIXTURE_VARIANT_ADD(segment, both_with_a_base) { .cs_base = 0x10000, .ss_base = 0x20000 };
 /* Offsets wrap: the sum is cut to 32 bits, as the CPU cuts it. */
-FIXTURE_VARIANT_ADD(segment, base_above_the_addresses)
-{
-	.cs_base = 0xe0000000,
-};
+FIXTURE_VARIANT_ADD(segment, base_above_the_addresses) { .cs_base = 0xe0000000 };
 
 FIXTURE_SETUP(segment)
 {
-	if (must_skip(_metadata, need_walker()))
+	if (!walk_set_up(_metadata))
 		return;
-	ASSERT_TRUE(walk_begin());
 	self->cs = USER32_CS;
 	self->ss = USER_DS;
 	if (variant->cs_base) {
@@ -139,7 +118,7 @@ static void check_far(struct __test_metadata *_metadata, struct _test_data_segme
 
 TEST_F(segment, frames_are_found)
 {
-	want(A(far_plain_ip));
+	WANT(A(far_plain_ip));
 	want_frames(0, 4);
 	check_far(_metadata, self, variant, far_plain);
 }
@@ -147,8 +126,7 @@ TEST_F(segment, frames_are_found)
 TEST_F(segment, caller_of_a_function_at_its_push_is_kept)
 {
 	put32(walk.sp, RA(100) - variant->cs_base);
-	want(A(far_push_ip));
-	want(RA(100));
+	WANT(A(far_push_ip), RA(100));
 	want_frames(0, 4);
 	check_far(_metadata, self, variant, far_push);
 }
@@ -156,8 +134,7 @@ TEST_F(segment, caller_of_a_function_at_its_push_is_kept)
 TEST_F(segment, caller_of_a_function_at_its_ret_is_kept)
 {
 	put32(walk.sp, A(far_ret_to) - variant->cs_base);
-	want(A(far_ret_ip));
-	want(A(far_ret_to));
+	WANT(A(far_ret_ip), A(far_ret_to));
 	want_frames(0, 4);
 	check_far(_metadata, self, variant, far_ret);
 }
@@ -168,8 +145,7 @@ TEST_F(segment, return_address_of_0_ends_the_walk)
 	int i;
 
 	for (i = 0; i < 3; i++) {
-		want_nothing();
-		want(A(far_plain_ip));
+		WANT(A(far_plain_ip));
 		want_frames(0, i);
 		build32(walk.fp, 4, variant->cs_base, variant->ss_base);
 		put32(walk.fp + i * 16 + 4, 0);
@@ -180,34 +156,32 @@ TEST_F(segment, return_address_of_0_ends_the_walk)
 /* Plain 64-bit frames follow the far code, and no base is left over. */
 TEST_F(segment, sixty_four_bit_code_afterwards_has_no_base)
 {
-	want(A(far_plain_ip));
+	WANT(A(far_plain_ip));
 	want_frames(0, 4);
 	check_far(_metadata, self, variant, far_plain);
 
 	ASSERT_TRUE(sample_syscall(NR_GETPPID));
-	want_nothing();
-	want(A(stub_plain_ip));
-	want_frames(0, 4);
-	EXPECT_TRUE(stub_is_wanted(stub_plain, build(walk.fp, 4)));
+	EXPECT_TRUE(plain_has_frames(build(walk.fp, 4), 4));
 }
 
 /* ------------------------------------------------------------------------ */
 /* Segments in signal frames						      */
 
-FIXTURE(walk)
+/*
+ * A signal frame after the first frame: it says that far_plain was interrupted, with these
+ * selectors, in memory that is returned.
+ */
+static unsigned long forge_segments(unsigned int cs, unsigned int ss)
 {
-};
+	unsigned long stack = walk.stack + STACK_SIZE - PAGE;
+	struct forged_frame *frame = (void *)(walk.fp + 2 * W);
 
-FIXTURE_SETUP(walk)
-{
-	if (must_skip(_metadata, need_walker()))
-		return;
-	ASSERT_TRUE(walk_begin());
-}
-
-FIXTURE_TEARDOWN(walk)
-{
-	walk_end();
+	raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt);
+	put_frame(walk.fp, 0, A(restorer_rt));
+	build32(stack, 4, 0, 0);
+	forge_frame(A(frame), A(far_plain_ip), walk.sp, stack);
+	frame->gregs[18] = cs | (uint64_t)ss << 48;
+	return stack;
 }
 
 /*
@@ -219,20 +193,12 @@ TEST_F(walk, kernel_segment_in_a_signal_frame_has_no_base)
 {
 	/* The task state segment's halves, the LDT's, data, per CPU */
 	static const unsigned int selectors[] = { 0x43, 0x4b, 0x53, 0x5b, 0x1b, 0x7b };
-	unsigned long stack = walk.stack + STACK_SIZE - PAGE;
-	struct forged_frame *frame = (void *)(walk.fp + 2 * W);
 	unsigned int i;
 
-	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt));
-	put_frame(walk.fp, 0, A(restorer_rt));
-	build32(stack, 4, 0, 0);
-	want(A(stub_plain_ip));
-	want(A(restorer_rt));
-	want(A(far_plain_ip));
+	WANT(A(stub_plain_ip), A(restorer_rt), A(far_plain_ip));
 	want_frames(0, 4);
 	for (i = 0; i < ARRAY_SIZE(selectors); i++) {
-		forge_frame((unsigned long)frame, A(far_plain_ip), walk.sp, stack);
-		frame->gregs[18] = USER32_CS | (uint64_t)selectors[i] << 48;
+		forge_segments(USER32_CS, selectors[i]);
 		EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
 	}
 }
@@ -241,18 +207,11 @@ TEST_F(walk, kernel_segment_in_a_signal_frame_has_no_base)
 TEST_F(walk, kernel_code_segment_in_a_signal_frame_ends_the_walk)
 {
 	static const unsigned int selectors[] = { 0x13, 0x0b, 0x1b, 0x43, 0x7b };
-	unsigned long stack = walk.stack + STACK_SIZE - PAGE;
-	struct forged_frame *frame = (void *)(walk.fp + 2 * W);
 	unsigned int i;
 
-	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt));
-	put_frame(walk.fp, 0, A(restorer_rt));
-	build32(stack, 4, 0, 0);
-	want(A(stub_plain_ip));
-	want(A(restorer_rt));
+	WANT(A(stub_plain_ip), A(restorer_rt));
 	for (i = 0; i < ARRAY_SIZE(selectors); i++) {
-		forge_frame((unsigned long)frame, A(far_plain_ip), walk.sp, stack);
-		frame->gregs[18] = selectors[i] | (uint64_t)USER_DS << 48;
+		forge_segments(selectors[i], USER_DS);
 		EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
 	}
 }
@@ -260,24 +219,11 @@ TEST_F(walk, kernel_code_segment_in_a_signal_frame_ends_the_walk)
 /* sigreturn makes them user space's, whatever the lowest bits say. */
 TEST_F(walk, selectors_in_a_signal_frame_are_those_of_user_space)
 {
-	unsigned long stack = walk.stack + STACK_SIZE - PAGE;
-	struct forged_frame *frame = (void *)(walk.fp + 2 * W);
-
-	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt));
-	put_frame(walk.fp, 0, A(restorer_rt));
-	want(A(stub_plain_ip));
-	want(A(restorer_rt));
-	want(A(far_plain_ip));
+	WANT(A(stub_plain_ip), A(restorer_rt), A(far_plain_ip));
 	want_frames(0, 4);
-
-	build(stack, 4);
-	forge_frame((unsigned long)frame, A(far_plain_ip), walk.sp, stack);
-	frame->gregs[18] = 0x30 | 0x28ULL << 48;
+	build(forge_segments(0x30, 0x28), 4);
 	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
-
-	build32(stack, 4, 0, 0);
-	forge_frame((unsigned long)frame, A(far_plain_ip), walk.sp, stack);
-	frame->gregs[18] = 0x20 | 0x28ULL << 48;
+	forge_segments(0x20, 0x28);
 	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
 }
 
@@ -312,10 +258,7 @@ TEST_F(walk, signal_frame_in_an_ldt_segment_leads_to_the_interrupted_function)
 	memcpy((void *)at, rt, sizeof(rt));
 	memcpy((void *)(at + 64), old, sizeof(old));
 	for (i = 0; i < 2; i++) {
-		want_nothing();
-		want(A(far_plain_ip));
-		want(at + 64 * i);
-		want(A(far_plain_ip));
+		WANT(A(far_plain_ip), at + 64 * i, A(far_plain_ip));
 		want_frames(0, 4);
 		ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_empty, SA_SIGINFO,
 					   (void *)(at + 64 * i)));

@@ -7,8 +7,7 @@
 #include <signal.h>
 #include <sys/auxv.h>
 
-#include "walker.h"
-#include "unwind_harness.h"
+#include "walker_fixture.h"
 
 #ifndef __x86_64__
 /* The parts of a 32-bit ELF file that are needed to find a symbol */
@@ -82,13 +81,28 @@ static size_t sigkinds(struct sigkind *kinds)
 
 #define MAX_SIGKINDS	4
 
-/* A handler interrupted stub_plain. */
+static int install(int sig, const void *handler, const struct sigkind *kind,
+		   unsigned long flags)
+{
+	return raw_sigaction(sig, handler, kind->flags | flags, kind->restorer);
+}
+
+/* That of a program which is not built for anything else */
+static int install_rt(int sig, const void *handler)
+{
+	return raw_sigaction(sig, handler, SA_SIGINFO, restorer_rt);
+}
+
+/* stub_plain with four frames, interrupted by a signal */
+static struct probe plain_kill(int sig)
+{
+	return probe_kill(stub_plain, walk.sp, build(walk.fp, 4), sig);
+}
+
+/* A handler interrupted it. */
 static void want_handler(void *trampoline)
 {
-	want_nothing();
-	want(A(handler_probe_ip));
-	want(A(trampoline));
-	want(A(stub_plain_ip));
+	WANT(A(handler_probe_ip), A(trampoline), A(stub_plain_ip));
 	want_frames(0, 4);
 }
 
@@ -113,9 +127,7 @@ static void set_altstack(struct __test_metadata *_metadata, unsigned long base)
 /* ------------------------------------------------------------------------ */
 /* One signal								      */
 
-FIXTURE(interrupted)
-{
-};
+FIXTURE(interrupted) {};
 
 FIXTURE_VARIANT(interrupted)
 {
@@ -129,55 +141,22 @@ FIXTURE_VARIANT(interrupted)
 	unsigned long altstack;
 };
 
-FIXTURE_VARIANT_ADD(interrupted, plain)
-{
-	.stub = stub_plain,
-	.ip = stub_plain_ip,
-};
+#define CALLER		((void *)RA(100))
+#define ABOVE		(STACK_SIZE - ALTSTACK_SIZE)
 
-FIXTURE_VARIANT_ADD(interrupted, at_its_push)
-{
-	.stub = stub_push,
-	.ip = stub_push_ip,
-	.top = (void *)RA(100),
-	.has_caller = true,
-};
-
-FIXTURE_VARIANT_ADD(interrupted, at_its_ret)
-{
-	.stub = stub_ret,
-	.ip = stub_ret_ip,
-	.top = probe_back,
-	.has_caller = true,
-};
-
-FIXTURE_VARIANT_ADD(interrupted, at_a_lone_endbr)
-{
-	.stub = stub_endbr,
-	.ip = stub_endbr_ip,
-	.top = (void *)RA(100),
-};
-
+FIXTURE_VARIANT_ADD(interrupted, plain) { stub_plain, stub_plain_ip };
+FIXTURE_VARIANT_ADD(interrupted, at_its_push) { stub_push, stub_push_ip, CALLER, true };
+FIXTURE_VARIANT_ADD(interrupted, at_its_ret) { stub_ret, stub_ret_ip, probe_back, true };
+FIXTURE_VARIANT_ADD(interrupted, at_a_lone_endbr) { stub_endbr, stub_endbr_ip, CALLER };
 FIXTURE_VARIANT_ADD(interrupted, alternate_stack_above)
-{
-	.stub = stub_plain,
-	.ip = stub_plain_ip,
-	.flags = SA_ONSTACK,
-	.altstack = STACK_SIZE - ALTSTACK_SIZE,
-};
-
+	{ stub_plain, stub_plain_ip, .flags = SA_ONSTACK, .altstack = ABOVE };
 FIXTURE_VARIANT_ADD(interrupted, alternate_stack_below)
-{
-	.stub = stub_plain,
-	.ip = stub_plain_ip,
-	.flags = SA_ONSTACK,
-};
+	{ stub_plain, stub_plain_ip, .flags = SA_ONSTACK };
 
 FIXTURE_SETUP(interrupted)
 {
-	if (must_skip(_metadata, need_walker()))
+	if (!walk_set_up(_metadata))
 		return;
-	ASSERT_TRUE(walk_begin());
 	set_altstack(_metadata, walk.stack + variant->altstack);
 	put(walk.sp, A(variant->top));
 	build(walk.fp, 4);
@@ -199,13 +178,8 @@ TEST_F(interrupted, function_is_found_from_the_handler)
 
 		TH_LOG("%s", kinds[i].name);
 		ASSERT_NE(0, A(kinds[i].trampoline));
-		ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe,
-					   kinds[i].flags | variant->flags,
-					   kinds[i].restorer));
-		want_nothing();
-		want(A(handler_probe_ip));
-		want(A(kinds[i].trampoline));
-		want(A(variant->ip));
+		ASSERT_EQ(0, install(SIGUSR1, handler_probe, &kinds[i], variant->flags));
+		WANT(A(handler_probe_ip), A(kinds[i].trampoline), A(variant->ip));
 		if (variant->has_caller)
 			want(A(variant->top));
 		want_frames(0, 4);
@@ -216,9 +190,7 @@ TEST_F(interrupted, function_is_found_from_the_handler)
 /* ------------------------------------------------------------------------ */
 /* A signal in the handler of another					      */
 
-FIXTURE(nested)
-{
-};
+FIXTURE(nested) {};
 
 FIXTURE_VARIANT(nested)
 {
@@ -226,27 +198,14 @@ FIXTURE_VARIANT(nested)
 	unsigned long inner_flags;
 };
 
-FIXTURE_VARIANT_ADD(nested, on_the_stack)
-{
-};
-
-FIXTURE_VARIANT_ADD(nested, on_the_alternate_stack)
-{
-	.outer_flags = SA_ONSTACK,
-	.inner_flags = SA_ONSTACK,
-};
-
-FIXTURE_VARIANT_ADD(nested, inner_on_the_alternate_stack)
-{
-	.inner_flags = SA_ONSTACK,
-};
+FIXTURE_VARIANT_ADD(nested, on_the_stack) {};
+FIXTURE_VARIANT_ADD(nested, on_the_alternate_stack) { SA_ONSTACK, SA_ONSTACK };
+FIXTURE_VARIANT_ADD(nested, inner_on_the_alternate_stack) { .inner_flags = SA_ONSTACK };
 
 FIXTURE_SETUP(nested)
 {
-	if (must_skip(_metadata, need_walker()))
-		return;
-	ASSERT_TRUE(walk_begin());
-	set_altstack(_metadata, walk.stack + STACK_SIZE - ALTSTACK_SIZE);
+	if (walk_set_up(_metadata))
+		set_altstack(_metadata, walk.stack + ABOVE);
 }
 
 FIXTURE_TEARDOWN(nested)
@@ -262,23 +221,16 @@ TEST_F(nested, signal_frames_are_all_followed)
 
 	for (i = 0; i < nr; i++) {
 		for (j = 0; j < nr; j++) {
-			struct probe p = probe_kill(stub_plain, walk.sp,
-						    build(walk.fp, 4), SIGUSR1);
+			struct probe p = plain_kill(SIGUSR1);
 
 			TH_LOG("%s in %s", kinds[j].name, kinds[i].name);
 			raise_in_handler(SIGUSR2);
-			ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_raise,
-						   kinds[i].flags | variant->outer_flags,
-						   kinds[i].restorer));
-			ASSERT_EQ(0, raw_sigaction(SIGUSR2, handler_probe,
-						   kinds[j].flags | variant->inner_flags,
-						   kinds[j].restorer));
-			want_nothing();
-			want(A(handler_probe_ip));
-			want(A(kinds[j].trampoline));
-			want(A(handler_raise_ip));
-			want(A(kinds[i].trampoline));
-			want(A(stub_plain_ip));
+			ASSERT_EQ(0, install(SIGUSR1, handler_raise, &kinds[i],
+					     variant->outer_flags));
+			ASSERT_EQ(0, install(SIGUSR2, handler_probe, &kinds[j],
+					     variant->inner_flags));
+			WANT(A(handler_probe_ip), A(kinds[j].trampoline),
+			     A(handler_raise_ip), A(kinds[i].trampoline), A(stub_plain_ip));
 			want_frames(0, 4);
 			EXPECT_TRUE(sample_is_wanted(&p));
 		}
@@ -287,22 +239,6 @@ TEST_F(nested, signal_frames_are_all_followed)
 
 /* ------------------------------------------------------------------------ */
 /* Trampolines								      */
-
-FIXTURE(walk)
-{
-};
-
-FIXTURE_SETUP(walk)
-{
-	if (must_skip(_metadata, need_walker()))
-		return;
-	ASSERT_TRUE(walk_begin());
-}
-
-FIXTURE_TEARDOWN(walk)
-{
-	walk_end();
-}
 
 /* The last page, and that before, which the byte before an address may be in */
 static int stack_end_is_code(void)
@@ -314,16 +250,13 @@ static int stack_end_is_code(void)
 #ifdef __x86_64__
 TEST_F(walk, both_encodings_of_a_restorer_are_known_in_one_process)
 {
-	struct probe p = probe_kill(stub_plain, walk.sp, build(walk.fp, 4), SIGUSR1);
+	struct probe p = plain_kill(SIGUSR1);
 
 	raise_in_handler(SIGUSR2);
 	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_raise, SA_SIGINFO, restorer_rt_short));
-	ASSERT_EQ(0, raw_sigaction(SIGUSR2, handler_probe, SA_SIGINFO, restorer_rt));
-	want(A(handler_probe_ip));
-	want(A(restorer_rt));
-	want(A(handler_raise_ip));
-	want(A(restorer_rt_short));
-	want(A(stub_plain_ip));
+	ASSERT_EQ(0, install_rt(SIGUSR2, handler_probe));
+	WANT(A(handler_probe_ip), A(restorer_rt), A(handler_raise_ip), A(restorer_rt_short),
+	     A(stub_plain_ip));
 	want_frames(0, 4);
 	EXPECT_TRUE(sample_is_wanted(&p));
 }
@@ -331,8 +264,8 @@ TEST_F(walk, both_encodings_of_a_restorer_are_known_in_one_process)
 TEST_F(walk, three_restorers_are_known_in_one_process)
 {
 	void *restorers[] = { restorer_rt, restorer_rt_short, restorer_rt_endbr };
-	struct probe p = probe_kill(stub_plain, walk.sp, build(walk.fp, 4), SIGUSR1);
-	struct probe p2 = probe_kill(stub_plain, walk.sp, build(walk.fp, 4), SIGUSR2);
+	struct probe p = plain_kill(SIGUSR1);
+	struct probe p2 = plain_kill(SIGUSR2);
 	int i;
 
 	/* The C library's may be a fourth. */
@@ -359,16 +292,14 @@ TEST_F(walk, restorer_bytes_never_installed_are_an_ordinary_address)
 	memcpy((void *)at, bytes, sizeof(bytes));
 	put_frame(walk.fp, walk.fp + 4 * W, at);
 	put_frame(walk.fp + 4 * W, 0, RA(1));
-	want(A(stub_plain_ip));
-	want(at);
-	want(RA(1));
+	WANT(A(stub_plain_ip), at, RA(1));
 	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
 }
 #endif
 
 TEST_F(walk, trampoline_with_an_endbr_leads_to_the_interrupted_function)
 {
-	struct probe p = probe_kill(stub_plain, walk.sp, build(walk.fp, 4), SIGUSR1);
+	struct probe p = plain_kill(SIGUSR1);
 
 	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt_endbr));
 	want_handler(restorer_rt_endbr);
@@ -384,7 +315,7 @@ TEST_F(walk, trampoline_with_an_endbr_leads_to_the_interrupted_function)
 TEST_F(walk, code_after_a_trampoline_is_ordinary_code)
 {
 	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_near));
-	want(A(stub_near_ip));
+	WANT(A(stub_near_ip));
 	want_frames(0, 4);
 	EXPECT_TRUE(stub_is_wanted(stub_near, build(walk.fp, 4)));
 }
@@ -418,10 +349,7 @@ TEST_F(walk, restorer_that_is_no_trampoline_is_an_ordinary_address)
 		ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_empty, SA_SIGINFO, (void *)at));
 		put_frame(walk.fp, walk.fp + 4 * W, at);
 		put_frame(walk.fp + 4 * W, 0, RA(1));
-		want_nothing();
-		want(A(stub_plain_ip));
-		want(at);
-		want(RA(1));
+		WANT(A(stub_plain_ip), at, RA(1));
 		EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
 	}
 }
@@ -429,11 +357,11 @@ TEST_F(walk, restorer_that_is_no_trampoline_is_an_ordinary_address)
 /* Room is for few, but any number of signals can have the same. */
 TEST_F(walk, restorer_of_many_signals_takes_the_place_of_one)
 {
-	struct probe p = probe_kill(stub_plain, walk.sp, build(walk.fp, 4), SIGUSR1);
+	struct probe p = plain_kill(SIGUSR1);
 	int sig;
 
 	for (sig = SIGHUP; sig <= SIGTRAP; sig++)
-		ASSERT_EQ(0, raw_sigaction(sig, handler_empty, SA_SIGINFO, restorer_rt));
+		ASSERT_EQ(0, install_rt(sig, handler_empty));
 	ASSERT_EQ(0, raw_sigaction(SIGUSR2, handler_empty, SA_SIGINFO, restorer_near));
 	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt_endbr));
 	want_handler(restorer_rt_endbr);
@@ -443,7 +371,7 @@ TEST_F(walk, restorer_of_many_signals_takes_the_place_of_one)
 /* The C library's own sigaction(), whatever its restorer is */
 TEST_F(walk, handler_of_the_c_library_leads_to_the_interrupted_function)
 {
-	struct probe p = probe_kill(stub_plain, walk.sp, build(walk.fp, 4), SIGUSR1);
+	struct probe p = plain_kill(SIGUSR1);
 	struct sigaction sa = { .sa_flags = SA_SIGINFO };
 	struct raw_sigaction raw;
 	void *trampoline;
@@ -460,7 +388,7 @@ TEST_F(walk, handler_of_the_c_library_leads_to_the_interrupted_function)
 static void *signal_in_thread(void *data)
 {
 	struct __test_metadata *_metadata = data;
-	struct probe p = probe_kill(stub_plain, walk.sp, build(walk.fp, 4), SIGUSR1);
+	struct probe p = plain_kill(SIGUSR1);
 
 	EXPECT_TRUE(sample_syscall(NR_GETPPID));
 	EXPECT_TRUE(sample_is_wanted(&p));
@@ -473,8 +401,7 @@ TEST_F(walk, restorer_installed_by_another_thread_is_known)
 	pthread_t thread;
 
 	sigkinds(kinds);
-	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, kinds[0].flags,
-				   kinds[0].restorer));
+	ASSERT_EQ(0, install(SIGUSR1, handler_probe, &kinds[0], 0));
 	want_handler(kinds[0].trampoline);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, signal_in_thread, _metadata));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
@@ -489,8 +416,7 @@ TEST_F(walk, restorer_installed_before_fork_is_known_in_the_child)
 	if (must_skip(_metadata, need_deferral()))
 		return;
 	sigkinds(kinds);
-	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, kinds[0].flags,
-				   kinds[0].restorer));
+	ASSERT_EQ(0, install(SIGUSR1, handler_probe, &kinds[0], 0));
 	want_handler(kinds[0].trampoline);
 	pid = fork();
 	ASSERT_LE(0, pid);
@@ -505,12 +431,12 @@ TEST_F(walk, restorer_installed_before_fork_is_known_in_the_child)
 /* The bytes of the trampoline are not what they were. */
 TEST_F(walk, trampoline_with_a_uprobe_is_recognized)
 {
-	struct probe p = probe_kill(stub_plain, walk.sp, build(walk.fp, 4), SIGUSR1);
+	struct probe p = plain_kill(SIGUSR1);
 	struct up_ring probe;
 
 	if (must_skip(_metadata, need_deferral()))
 		return;
-	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt));
+	ASSERT_EQ(0, install_rt(SIGUSR1, handler_probe));
 	ASSERT_EQ(0, open_uprobe(&probe, restorer_rt, false, DEFER));
 	ASSERT_EQ(0, up_enable(&probe));
 	walk.records = 2;
@@ -520,35 +446,27 @@ TEST_F(walk, trampoline_with_a_uprobe_is_recognized)
 	/* The probe's own sample has the trampoline as its topmost frame. */
 	ASSERT_EQ(0, up_disable(&probe));
 	up_drain(&probe);
-	want_nothing();
-	want(A(restorer_rt));
-	want(A(stub_plain_ip));
+	WANT(A(restorer_rt), A(stub_plain_ip));
 	want_frames(0, 4);
 	EXPECT_TRUE(is_wanted(only_answer(&probe)));
-	up_close(&probe);
 }
 
 #ifdef __x86_64__
 /* There is no uprobe on int $0x80. */
 TEST_F(walk, uprobe_on_the_trampolines_system_call_shows_the_interrupted_function)
 {
-	struct probe p = probe_kill(stub_plain, walk.sp, build(walk.fp, 4), SIGUSR1);
-	void *ip = restorer_rt_syscall;
+	struct probe p = plain_kill(SIGUSR1);
 	struct up_ring probe;
 
-	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_empty, SA_SIGINFO, restorer_rt));
-	ASSERT_EQ(0, open_uprobe(&probe, ip, false, DEFER));
-	want(A(ip));
-	want(A(stub_plain_ip));
+	ASSERT_EQ(0, install_rt(SIGUSR1, handler_empty));
+	ASSERT_EQ(0, open_uprobe(&probe, restorer_rt_syscall, false, DEFER));
+	WANT(A(restorer_rt_syscall), A(stub_plain_ip));
 	want_frames(0, 4);
 	EXPECT_TRUE(event_is_wanted(&probe, &p));
-	up_close(&probe);
 }
 #endif
 
-FIXTURE(trampoline)
-{
-};
+FIXTURE(trampoline) {};
 
 FIXTURE_VARIANT(trampoline)
 {
@@ -560,30 +478,19 @@ FIXTURE_VARIANT(trampoline)
 	long sigreturn;
 };
 
-FIXTURE_VARIANT_ADD(trampoline, rt)
-{
-	.flags = SA_SIGINFO,
-	.ips = { restorer_rt, restorer_rt_syscall },
-	.nr = 2,
-	.end = restorer_rt_end,
-	.sigreturn = NR_SIGRETURN,
+FIXTURE_VARIANT_ADD(trampoline, rt) {
+	SA_SIGINFO, { restorer_rt, restorer_rt_syscall }, 2, restorer_rt_end, NR_SIGRETURN
 };
 
 #ifndef __x86_64__
-FIXTURE_VARIANT_ADD(trampoline, old)
-{
-	.ips = { restorer_old, restorer_old_mov, restorer_old_syscall },
-	.nr = 3,
-	.end = restorer_old_end,
-	.sigreturn = 119,
+FIXTURE_VARIANT_ADD(trampoline, old) {
+	0, { restorer_old, restorer_old_mov, restorer_old_syscall }, 3, restorer_old_end, 119
 };
 #endif
 
 FIXTURE_SETUP(trampoline)
 {
-	if (must_skip(_metadata, need_walker()))
-		return;
-	ASSERT_TRUE(walk_begin());
+	walk_set_up(_metadata);
 }
 
 FIXTURE_TEARDOWN(trampoline)
@@ -594,7 +501,7 @@ FIXTURE_TEARDOWN(trampoline)
 /* Stepped through from the end of a handler */
 TEST_F(trampoline, each_instruction_shows_the_interrupted_function)
 {
-	struct probe p = probe_kill(stub_plain, walk.sp, build(walk.fp, 4), SIGUSR1);
+	struct probe p = plain_kill(SIGUSR1);
 	struct up_ring ring;
 	size_t i;
 
@@ -604,7 +511,7 @@ TEST_F(trampoline, each_instruction_shows_the_interrupted_function)
 	ASSERT_EQ(0, ioctl(ring.fd, PERF_EVENT_IOC_SET_FILTER, "sig == 5"));
 	ASSERT_EQ(5, SIGTRAP);
 	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_step, variant->flags, variant->ips[0]));
-	ASSERT_EQ(0, raw_sigaction(SIGTRAP, handler_empty, SA_SIGINFO, restorer_rt));
+	ASSERT_EQ(0, install_rt(SIGTRAP, handler_empty));
 	ASSERT_EQ(0, up_enable(&ring));
 	probe_at(&p);
 	ASSERT_EQ(0, up_disable(&ring));
@@ -612,24 +519,20 @@ TEST_F(trampoline, each_instruction_shows_the_interrupted_function)
 	ASSERT_EQ(variant->nr, up_count(&ring, PERF_RECORD_SAMPLE));
 	ASSERT_EQ(variant->nr, up_count(&ring, UP_STACKS));
 	for (i = 0; i < variant->nr; i++) {
-		want_nothing();
-		want(A(variant->ips[i]));
-		want(A(stub_plain_ip));
+		WANT(A(variant->ips[i]), A(stub_plain_ip));
 		want_frames(0, 4);
 		EXPECT_TRUE(is_wanted(answer_nr(&ring, i)));
 	}
-	up_close(&ring);
 }
 
 /* The frame is still on the stack. */
 TEST_F(trampoline, sample_in_sigreturn_shows_the_interrupted_function)
 {
-	struct probe p = probe_kill(stub_plain, walk.sp, build(walk.fp, 4), SIGUSR1);
+	struct probe p = plain_kill(SIGUSR1);
 
 	ASSERT_TRUE(sample_syscall(variant->sigreturn));
 	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_empty, variant->flags, variant->ips[0]));
-	want(A(variant->end));
-	want(A(stub_plain_ip));
+	WANT(A(variant->end), A(stub_plain_ip));
 	want_frames(0, 4);
 	EXPECT_TRUE(sample_is_wanted(&p));
 }
@@ -640,51 +543,42 @@ TEST_F(trampoline, sample_in_sigreturn_shows_the_interrupted_function)
 /* The signal's own sample is taken on the stack as it was when it came. */
 TEST_F(walk, sample_at_signal_delivery_shows_the_stack_before_the_frame)
 {
-	struct probe p = probe_kill(stub_plain, walk.sp, build(walk.fp, 4), SIGUSR1);
+	struct probe p = plain_kill(SIGUSR1);
 	struct up_ring ring;
 
 	if (must_skip(_metadata, need_tracepoint("signal", "signal_deliver")))
 		return;
 	ASSERT_EQ(0, open_tracepoint(&ring, "signal", "signal_deliver", DEFER));
-	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt));
-	want(A(stub_plain_ip));
+	ASSERT_EQ(0, install_rt(SIGUSR1, handler_probe));
+	WANT(A(stub_plain_ip));
 	want_frames(0, 4);
 	EXPECT_TRUE(event_is_wanted(&ring, &p));
-	up_close(&ring);
 }
 
 #if defined(__x86_64__) && !defined(__ILP32__)
 /* Signal frames that a walk passes: UNWIND_USER_MAX_SIGNALS of the kernel */
 #define MAX_SIGNALS	16
 
-TEST_F(walk, signal_frames_in_a_circle_end_the_walk)
-{
-	struct up_rec *rec;
-	struct probe p;
-	uint64_t i;
-	size_t wrong = 0;
-
-	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt));
-	put_frame(walk.fp, 0, A(restorer_rt));
-	forge_frame(walk.fp + 2 * W, A(stub_plain_ip), walk.sp, walk.fp);
-	p = probe_of(stub_plain, walk.sp, walk.fp, NR_GETPPID);
-	rec = sample(&p);
-	ASSERT_NE(0, A(rec));
-	/* Where it began, two for each frame that was passed, and a trampoline */
-	ASSERT_EQ(1 + 2 * MAX_SIGNALS + 1, rec->nr);
-	for (i = 0; i < rec->nr; i++)
-		wrong += rec->ips[i] != (i & 1 ? A(restorer_rt) : A(stub_plain_ip));
-	EXPECT_EQ(0, wrong);
-}
-
 /* The registers in a signal frame are user memory like any other. */
 static void check_forged(struct __test_metadata *_metadata, uint64_t ip, uint64_t sp,
 			 uint64_t fp)
 {
-	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt));
+	ASSERT_EQ(0, install_rt(SIGUSR1, handler_probe));
 	put_frame(walk.fp, 0, A(restorer_rt));
 	forge_frame(walk.fp + 2 * W, ip, sp, fp);
 	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
+}
+
+TEST_F(walk, signal_frames_in_a_circle_end_the_walk)
+{
+	int i;
+
+	/* Where it began, two for each frame that was passed, and a trampoline */
+	for (i = 0; i <= MAX_SIGNALS; i++) {
+		want(A(stub_plain_ip));
+		want(A(restorer_rt));
+	}
+	check_forged(_metadata, A(stub_plain_ip), walk.sp, walk.fp);
 }
 
 TEST_F(walk, kernel_address_in_a_signal_frame_is_not_stored)
@@ -695,8 +589,7 @@ TEST_F(walk, kernel_address_in_a_signal_frame_is_not_stored)
 	};
 	unsigned int i;
 
-	want(A(stub_plain_ip));
-	want(A(restorer_rt));
+	WANT(A(stub_plain_ip), A(restorer_rt));
 	for (i = 0; i < ARRAY_SIZE(bad); i++)
 		check_forged(_metadata, bad[i], walk.sp,
 			     build(walk.stack + STACK_SIZE - PAGE, 2));
@@ -704,9 +597,7 @@ TEST_F(walk, kernel_address_in_a_signal_frame_is_not_stored)
 
 TEST_F(walk, kernel_frame_pointer_in_a_signal_frame_is_not_followed)
 {
-	want(A(stub_plain_ip));
-	want(A(restorer_rt));
-	want(A(stub_plain_ip));
+	WANT(A(stub_plain_ip), A(restorer_rt), A(stub_plain_ip));
 	check_forged(_metadata, A(stub_plain_ip), walk.sp, 0xffffffff81000000);
 	check_forged(_metadata, A(stub_plain_ip), walk.sp, 0xffff888000000000);
 }
@@ -715,12 +606,11 @@ TEST_F(walk, signal_frame_in_an_unmapped_page_ends_the_walk)
 {
 	unsigned long end = walk.stack + STACK_SIZE - 2 * PAGE;
 
-	ASSERT_EQ(0, raw_sigaction(SIGUSR1, handler_probe, SA_SIGINFO, restorer_rt));
+	ASSERT_EQ(0, install_rt(SIGUSR1, handler_probe));
 	ASSERT_EQ(0, munmap((void *)end, PAGE));
 	/* The frames that the frame pointer leads to are not its caller's. */
 	put_frame(end - 2 * W, build(end + PAGE, 2), A(restorer_rt));
-	want(A(stub_plain_ip));
-	want(A(restorer_rt));
+	WANT(A(stub_plain_ip), A(restorer_rt));
 	EXPECT_TRUE(stub_is_wanted(stub_plain, end - 2 * W));
 }
 #endif

@@ -20,7 +20,6 @@
 #define P	%r15
 #define SYSCALL	syscall
 #define ENDBR	endbr64
-#define WORD	.quad
 #else
 #define AX	%eax
 #define BX	%ebx
@@ -30,7 +29,6 @@
 #define P	%edi
 #define SYSCALL	int $0x80
 #define ENDBR	endbr32
-#define WORD	.long
 #endif
 
 .macro LABEL name
@@ -38,16 +36,11 @@
 \name:
 .endm
 
-.macro ARGS
-#ifdef __x86_64__
-	mov	PROBE_A0(P), %rdi
-	mov	PROBE_A1(P), %rsi
-	mov	PROBE_A2(P), %rdx
-#else
-	mov	PROBE_A0(P), %ebx
-	mov	PROBE_A1(P), %ecx
-	mov	PROBE_A2(P), %edx
-#endif
+/* The beginning of a stub: a system call, which is followed by the code under test */
+.macro STUB name
+LABEL \name
+	SYSCALL
+LABEL \name\()_ip
 .endm
 
 	.text
@@ -75,7 +68,15 @@ LABEL probe_at
 #endif
 	mov	SP, PROBE_SAVED(P)
 	mov	PROBE_NR(P), AX
-	ARGS
+#ifdef __x86_64__
+	mov	PROBE_A0(P), %rdi
+	mov	PROBE_A1(P), %rsi
+	mov	PROBE_A2(P), %rdx
+#else
+	mov	PROBE_A0(P), %ebx
+	mov	PROBE_A1(P), %ecx
+	mov	PROBE_A2(P), %edx
+#endif
 	mov	PROBE_FP(P), BP
 	mov	PROBE_SP(P), SP
 	jmp	*PROBE_STUB(P)
@@ -112,66 +113,48 @@ LABEL touch_ip
 #endif
 
 /* In the middle of a function */
-LABEL stub_plain
-	SYSCALL
-LABEL stub_plain_ip
+STUB stub_plain
 	nop
 	jmp	probe_back
 
 /* The first instruction of a function */
-LABEL stub_push
-	SYSCALL
-LABEL stub_push_ip
+STUB stub_push
 	push	BP
 	mov	SP, BP
 	jmp	probe_back
 
 /* The push, in a program built for indirect branch tracking */
-LABEL stub_endbr_push
-	SYSCALL
-LABEL stub_endbr_push_ip
+STUB stub_endbr_push
 	ENDBR
 	push	BP
 	mov	SP, BP
 	jmp	probe_back
 
 /* The usual second instruction of a function, without the first */
-LABEL stub_mov
-	SYSCALL
-LABEL stub_mov_ip
+STUB stub_mov
 	mov	SP, BP
 	jmp	probe_back
 
 /* The last instruction of a function */
-LABEL stub_ret
-	SYSCALL
-LABEL stub_ret_ip
+STUB stub_ret
 	ret
 
 /* The ret with a prefix, for the sake of old branch predictors */
-LABEL stub_rep_ret
-	SYSCALL
-LABEL stub_rep_ret_ip
+STUB stub_rep_ret
 	rep
 	ret
 
 /* The ret with the prefix that keeps the bounds registers */
-LABEL stub_bnd_ret
-	SYSCALL
-LABEL stub_bnd_ret_ip
+STUB stub_bnd_ret
 	.byte	0xf2
 	ret
 
 /* The ret of a function that removes its arguments */
-LABEL stub_ret_imm
-	SYSCALL
-LABEL stub_ret_imm_ip
+STUB stub_ret_imm
 	ret	$16
 
 /* A landing pad says nothing about the frame */
-LABEL stub_endbr
-	SYSCALL
-LABEL stub_endbr_ip
+STUB stub_endbr
 	ENDBR
 	nop
 	jmp	probe_back
@@ -201,16 +184,20 @@ LABEL stub_step_jmp
 	jmp	probe_back
 
 /* Functions with a label on every instruction, to step through and to probe */
+.macro EPILOGUE fn
+LABEL \fn\()_nop
+	nop
+LABEL \fn\()_pop
+	pop	BP
+LABEL \fn\()_ret
+	ret
+.endm
+
 LABEL plain_fn
 	push	BP
 LABEL plain_fn_mov
 	mov	SP, BP
-LABEL plain_fn_nop
-	nop
-LABEL plain_fn_pop
-	pop	BP
-LABEL plain_fn_ret
-	ret
+	EPILOGUE plain_fn
 
 LABEL endbr_fn
 	ENDBR
@@ -218,12 +205,7 @@ LABEL endbr_fn_push
 	push	BP
 LABEL endbr_fn_mov
 	mov	SP, BP
-LABEL endbr_fn_nop
-	nop
-LABEL endbr_fn_pop
-	pop	BP
-LABEL endbr_fn_ret
-	ret
+	EPILOGUE endbr_fn
 
 /* The other encoding of the move */
 LABEL alt_fn
@@ -233,12 +215,7 @@ LABEL alt_fn_mov
 	.byte	0x48
 #endif
 	.byte	0x8b, 0xec
-LABEL alt_fn_nop
-	nop
-LABEL alt_fn_pop
-	pop	BP
-LABEL alt_fn_ret
-	ret
+	EPILOGUE alt_fn
 
 /* Calls itself PROBE_A1 times, then makes the system call */
 LABEL recurse_fn
@@ -312,11 +289,7 @@ LABEL handler_step
 LABEL handler_probe
 	push	BP
 	mov	SP, BP
-#ifdef __x86_64__
-	movl	handler_probe_nr(%rip), %eax
-#else
 	movl	handler_probe_nr, %eax
-#endif
 	SYSCALL
 LABEL handler_probe_ip
 	pop	BP
@@ -327,13 +300,12 @@ LABEL handler_raise
 	push	BP
 	mov	SP, BP
 	push	BX
-#ifdef __x86_64__
-	movl	handler_raise_args(%rip), %eax
-	movl	4 + handler_raise_args(%rip), %edi
-	movl	8 + handler_raise_args(%rip), %esi
-	movl	12 + handler_raise_args(%rip), %edx
-#else
 	movl	handler_raise_args, %eax
+#ifdef __x86_64__
+	movl	4 + handler_raise_args, %edi
+	movl	8 + handler_raise_args, %esi
+	movl	12 + handler_raise_args, %edx
+#else
 	movl	4 + handler_raise_args, %ebx
 	movl	8 + handler_raise_args, %ecx
 	movl	12 + handler_raise_args, %edx
@@ -346,45 +318,34 @@ LABEL handler_raise_ip
 	ret
 
 /* The trampolines C libraries give to sigaction */
-#ifdef __x86_64__
-#ifdef __ILP32__
+#ifndef __x86_64__
+#define NR_RT_SIGRETURN	173
+#elif defined(__ILP32__)
 #define NR_RT_SIGRETURN	0x40000201
 #else
 #define NR_RT_SIGRETURN	15
 #endif
 	nop
 LABEL restorer_rt
-	mov	$NR_RT_SIGRETURN, %rax
+	mov	$NR_RT_SIGRETURN, AX
 LABEL restorer_rt_syscall
-	syscall
+	SYSCALL
 LABEL restorer_rt_end
-	nop
-
-LABEL restorer_rt_short
-	mov	$NR_RT_SIGRETURN, %eax
-	syscall
 	nop
 
 /* As a toolchain for indirect branch tracking would have it */
 LABEL restorer_rt_endbr
-	endbr64
+	ENDBR
+	mov	$NR_RT_SIGRETURN, %eax
+	SYSCALL
+	nop
+
+#ifdef __x86_64__
+LABEL restorer_rt_short
 	mov	$NR_RT_SIGRETURN, %eax
 	syscall
 	nop
-
-/* A trampoline, and right after it other code */
-LABEL restorer_near
-	mov	$NR_RT_SIGRETURN, %eax
-	syscall
 #else
-	nop
-LABEL restorer_rt
-	mov	$173, %eax
-LABEL restorer_rt_syscall
-	int	$0x80
-LABEL restorer_rt_end
-	nop
-
 LABEL restorer_old
 	pop	%eax
 LABEL restorer_old_mov
@@ -394,26 +355,19 @@ LABEL restorer_old_syscall
 LABEL restorer_old_end
 	nop
 
-LABEL restorer_rt_endbr
-	endbr32
-	mov	$173, %eax
-	int	$0x80
-	nop
-
 LABEL restorer_old_endbr
 	endbr32
 	pop	%eax
 	mov	$119, %eax
 	int	$0x80
 	nop
-
-LABEL restorer_near
-	mov	$173, %eax
-	int	$0x80
 #endif
-LABEL stub_near
+
+/* A trampoline, and right after it other code */
+LABEL restorer_near
+	mov	$NR_RT_SIGRETURN, %eax
 	SYSCALL
-LABEL stub_near_ip
+STUB stub_near
 	nop
 	jmp	probe_back
 
@@ -464,28 +418,24 @@ LABEL stub_far
 	ljmpl	*far_pointer
 
 	.code32
-LABEL far_plain
+.macro FAR_STUB name
+LABEL \name
 	movl	%ecx, %ss
 	movl	%edx, %esp
 	int	$0x80
-LABEL far_plain_ip
+LABEL \name\()_ip
+.endm
+
+FAR_STUB far_plain
 	nop
 	ljmp	$0x33, $far_back
 
-LABEL far_push
-	movl	%ecx, %ss
-	movl	%edx, %esp
-	int	$0x80
-LABEL far_push_ip
+FAR_STUB far_push
 	push	%ebp
 	movl	%esp, %ebp
 	ljmp	$0x33, $far_back
 
-LABEL far_ret
-	movl	%ecx, %ss
-	movl	%edx, %esp
-	int	$0x80
-LABEL far_ret_ip
+FAR_STUB far_ret
 	ret
 LABEL far_ret_to
 	ljmp	$0x33, $far_back

@@ -9,99 +9,43 @@
 #include <sys/auxv.h>
 #include <ucontext.h>
 
-#include "walker.h"
-#include "unwind_harness.h"
+#include "walker_fixture.h"
 
 /* ------------------------------------------------------------------------ */
 /* One instruction							      */
 
-FIXTURE(topmost)
-{
-};
+FIXTURE(topmost) {};
 
 FIXTURE_VARIANT(topmost)
 {
 	char *stub;
 	char *ip;
-	/* The function returns, so that its caller has to be real. */
-	bool returns;
-	/* The word at the stack pointer is a return address. */
+	/* The word at the stack pointer, which has to be real if the function returns */
+	void *top;
+	/* It is a return address. */
 	bool has_caller;
 	bool has_caller_if_probed;
 };
 
-FIXTURE_VARIANT_ADD(topmost, push)
-{
-	.stub = stub_push,
-	.ip = stub_push_ip,
-	.has_caller = true,
-	.has_caller_if_probed = true,
-};
+#define CALLER		((void *)RA(100))
 
+FIXTURE_VARIANT_ADD(topmost, push) { stub_push, stub_push_ip, CALLER, true, true };
 FIXTURE_VARIANT_ADD(topmost, endbr_and_push)
-{
-	.stub = stub_endbr_push,
-	.ip = stub_endbr_push_ip,
-	.has_caller = true,
-	.has_caller_if_probed = true,
-};
-
-FIXTURE_VARIANT_ADD(topmost, ret)
-{
-	.stub = stub_ret,
-	.ip = stub_ret_ip,
-	.returns = true,
-	.has_caller = true,
-	.has_caller_if_probed = true,
-};
-
-FIXTURE_VARIANT_ADD(topmost, rep_ret)
-{
-	.stub = stub_rep_ret,
-	.ip = stub_rep_ret_ip,
-	.returns = true,
-	.has_caller = true,
-	.has_caller_if_probed = true,
-};
-
-FIXTURE_VARIANT_ADD(topmost, bnd_ret)
-{
-	.stub = stub_bnd_ret,
-	.ip = stub_bnd_ret_ip,
-	.returns = true,
-	.has_caller = true,
-	.has_caller_if_probed = true,
-};
-
+	{ stub_endbr_push, stub_endbr_push_ip, CALLER, true, true };
+FIXTURE_VARIANT_ADD(topmost, ret) { stub_ret, stub_ret_ip, probe_back, true, true };
+FIXTURE_VARIANT_ADD(topmost, rep_ret) { stub_rep_ret, stub_rep_ret_ip, probe_back, true, true };
+FIXTURE_VARIANT_ADD(topmost, bnd_ret) { stub_bnd_ret, stub_bnd_ret_ip, probe_back, true, true };
 FIXTURE_VARIANT_ADD(topmost, ret_with_arguments)
-{
-	.stub = stub_ret_imm,
-	.ip = stub_ret_imm_ip,
-	.returns = true,
-	.has_caller = true,
-	.has_caller_if_probed = true,
-};
-
+	{ stub_ret_imm, stub_ret_imm_ip, probe_back, true, true };
 /* Nobody sets a probe on any other landing pad than that of a function. */
-FIXTURE_VARIANT_ADD(topmost, lone_endbr)
-{
-	.stub = stub_endbr,
-	.ip = stub_endbr_ip,
-	.has_caller_if_probed = true,
-};
-
-FIXTURE_VARIANT_ADD(topmost, middle)
-{
-	.stub = stub_plain,
-	.ip = stub_plain_ip,
-};
+FIXTURE_VARIANT_ADD(topmost, lone_endbr) { stub_endbr, stub_endbr_ip, CALLER, false, true };
+FIXTURE_VARIANT_ADD(topmost, middle) { stub_plain, stub_plain_ip, CALLER, false, false };
 
 FIXTURE_SETUP(topmost)
 {
-	if (must_skip(_metadata, need_walker()))
+	if (!walk_set_up(_metadata))
 		return;
-	ASSERT_TRUE(walk_begin());
-	put(walk.sp, variant->returns ? A(probe_back) : RA(100));
+	put(walk.sp, A(variant->top));
 	put(walk.sp + W, RA(101));
 	build(walk.fp, 3);
 }
@@ -113,9 +57,9 @@ FIXTURE_TEARDOWN(topmost)
 
 static void want_topmost(const struct _fixture_variant_topmost *variant, bool has_caller)
 {
-	want(A(variant->ip));
+	WANT(A(variant->ip));
 	if (has_caller)
-		want(variant->returns ? A(probe_back) : RA(100));
+		want(A(variant->top));
 	want_frames(0, 3);
 }
 
@@ -145,23 +89,6 @@ TEST_F(topmost, frames_are_exact_with_a_uprobe)
 	/* This one holds the record of the system call too. */
 	EXPECT_TRUE(is_wanted(only_answer(&probe)));
 	EXPECT_EQ(A(variant->ip), up_nth(&probe, PERF_RECORD_SAMPLE, 0)->ip);
-	up_close(&probe);
-}
-
-FIXTURE(walk)
-{
-};
-
-FIXTURE_SETUP(walk)
-{
-	if (must_skip(_metadata, need_walker()))
-		return;
-	ASSERT_TRUE(walk_begin());
-}
-
-FIXTURE_TEARDOWN(walk)
-{
-	walk_end();
 }
 
 /* A system call precedes it, and not the push. */
@@ -169,7 +96,7 @@ TEST_F(walk, mov_without_a_push_does_not_invent_a_frame)
 {
 	put(walk.sp, walk.fp);
 	put(walk.sp + W, RA(100));
-	want(A(stub_mov_ip));
+	WANT(A(stub_mov_ip));
 	want_frames(0, 3);
 	EXPECT_TRUE(stub_is_wanted(stub_mov, build(walk.fp, 3)));
 }
@@ -189,34 +116,28 @@ TEST_F(walk, caller_of_a_function_with_its_ret_at_the_end_of_a_page_is_kept)
 	ASSERT_EQ(0, mprotect((void *)(end - PAGE), PAGE, PROT_READ | PROT_EXEC));
 	ASSERT_EQ(0, munmap((void *)end, PAGE));
 	put(walk.sp, A(probe_back));
-	want(at + 2);
-	want(A(probe_back));
+	WANT(at + 2, A(probe_back));
 	want_frames(0, 3);
 	EXPECT_TRUE(stub_is_wanted((void *)at, build(walk.fp, 3)));
 }
 
 TEST_F(walk, function_start_on_a_dropped_stack_page_keeps_its_caller)
 {
-	struct probe p;
-
 	if (must_skip(_metadata, need_deferral()))
 		return;
 	ASSERT_TRUE(stack_from_file());
 	put(walk.sp, RA(100));
-	want(A(stub_push_ip));
-	want(RA(100));
+	build(walk.fp, 3);
+	WANT(A(stub_push_ip), RA(100));
 	want_frames(0, 3);
-	p = probe_of(stub_push, walk.sp, build(walk.fp, 3), NR_GETPPID);
 	ASSERT_EQ(0, madvise((void *)walk.stack, STACK_SIZE, MADV_DONTNEED));
-	EXPECT_TRUE(sample_is_wanted(&p));
+	EXPECT_TRUE(stub_is_wanted(stub_push, walk.fp));
 }
 
 /* ------------------------------------------------------------------------ */
 /* Each instruction of a function					      */
 
-FIXTURE(function)
-{
-};
+FIXTURE(function) {};
 
 FIXTURE_VARIANT(function)
 {
@@ -228,40 +149,30 @@ FIXTURE_VARIANT(function)
 	bool uretprobe;
 };
 
-FIXTURE_VARIANT_ADD(function, plain)
-{
-	.fn = plain_fn,
-	.ips = { plain_fn, plain_fn_mov, plain_fn_nop, plain_fn_pop, plain_fn_ret },
-	.nr = 5,
+FIXTURE_VARIANT_ADD(function, plain) {
+	plain_fn, { plain_fn, plain_fn_mov, plain_fn_nop, plain_fn_pop, plain_fn_ret }, 5
 };
 
-FIXTURE_VARIANT_ADD(function, endbr)
-{
-	.fn = endbr_fn,
-	.ips = { endbr_fn, endbr_fn_push, endbr_fn_mov, endbr_fn_nop,
-		 endbr_fn_pop, endbr_fn_ret },
-	.nr = 6,
+FIXTURE_VARIANT_ADD(function, endbr) {
+	endbr_fn, { endbr_fn, endbr_fn_push, endbr_fn_mov, endbr_fn_nop, endbr_fn_pop,
+		    endbr_fn_ret }, 6
 };
 
-FIXTURE_VARIANT_ADD(function, other_encoding)
-{
-	.fn = alt_fn,
-	.ips = { alt_fn, alt_fn_mov, alt_fn_nop, alt_fn_pop, alt_fn_ret },
-	.nr = 5,
+FIXTURE_VARIANT_ADD(function, other_encoding) {
+	alt_fn, { alt_fn, alt_fn_mov, alt_fn_nop, alt_fn_pop, alt_fn_ret }, 5
 };
 
 /*
  * With a return probe, there is a trampoline between the function and its caller.
  * It does not show, although it has words on the stack at some of its instructions.
  */
-FIXTURE_VARIANT_ADD(function, with_a_uretprobe)
-{
-	.fn = plain_fn,
-	.ips = { plain_fn, plain_fn_mov, plain_fn_nop, plain_fn_pop, plain_fn_ret,
+FIXTURE_VARIANT_ADD(function, with_a_uretprobe) {
+	plain_fn,
+	{ plain_fn, plain_fn_mov, plain_fn_nop, plain_fn_pop, plain_fn_ret,
 #ifdef __x86_64__
-		 /* Of the eight; there is no trap right after a system call. */
-		 stub_step_ret, stub_step_ret, stub_step_ret, stub_step_ret,
-		 stub_step_ret, stub_step_ret, stub_step_ret },
+	  /* Of the eight; there is no trap right after a system call. */
+	  stub_step_ret, stub_step_ret, stub_step_ret, stub_step_ret,
+	  stub_step_ret, stub_step_ret, stub_step_ret },
 	.nr_following = 7,
 #else
 	},
@@ -274,12 +185,11 @@ FIXTURE_SETUP(function)
 {
 	struct up_ring ring;
 
-	if (must_skip(_metadata, need_walker()))
-		return;
 	/* In place, its breakpoint hides what a function begins with. */
 	if (variant->uretprobe && must_skip(_metadata, need_deferral()))
 		return;
-	ASSERT_TRUE(walk_begin());
+	if (!walk_set_up(_metadata))
+		return;
 	build(walk.fp, 3);
 	if (!variant->uretprobe)
 		return;
@@ -337,7 +247,6 @@ TEST_F(function, stepping_keeps_the_caller_at_each_instruction)
 		want_step(variant, i);
 		EXPECT_TRUE(is_wanted(answer_nr(&ring, i)));
 	}
-	up_close(&ring);
 }
 
 /* Sampled in the handler of each step's signal */
@@ -348,9 +257,7 @@ TEST_F(function, interrupted_at_each_instruction_keeps_the_caller)
 	handler_probe_nr = NR_GETPPID;
 	step_over(_metadata, &walk.ring, variant, handler_probe);
 	for (i = 0; i < variant->nr + variant->nr_following + 4; i++) {
-		want_nothing();
-		want(A(handler_probe_ip));
-		want(A(restorer_rt));
+		WANT(A(handler_probe_ip), A(restorer_rt));
 		want_step(variant, i);
 		EXPECT_TRUE(is_wanted(answer_nr(&walk.ring, i)));
 	}
@@ -364,9 +271,7 @@ TEST_F(function, uprobe_on_each_instruction_keeps_the_caller)
 
 	p.args[0] = A(variant->fn);
 	for (i = 0; i < variant->nr; i++) {
-		want_nothing();
-		want(A(variant->ips[i]));
-		want(A(stub_call_ret));
+		WANT(A(variant->ips[i]), A(stub_call_ret));
 		want_frames(0, 3);
 		ASSERT_EQ(0, open_uprobe(&ring, variant->ips[i], false, DEFER));
 		EXPECT_TRUE(event_is_wanted(&ring, &p));
@@ -441,11 +346,12 @@ static const struct epilogue others[] = {
 /* Frames that frame pointers lead to, which are beyond all epilogues' */
 #define EPILOGUE_FP	(walk.fp + 256 * W)
 
+#define PROT_CODE	(PROT_READ | PROT_WRITE | PROT_EXEC)
+
 /* A page of code of no file */
 static unsigned char *code_page(void)
 {
-	return mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return mmap(NULL, PAGE, PROT_CODE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 /*
@@ -463,41 +369,35 @@ static bool epilogue_is_wanted(const struct epilogue *e, const unsigned char *at
 	put(sp + e->ra, RA(100));
 	if (e->fp != NOT_SAVED)
 		put(sp + e->fp, EPILOGUE_FP);
-	want_nothing();
-	want(A(stub_plain_ip));
-	want(A(at));
+	WANT(A(stub_plain_ip), A(at));
 	if (taken)
 		want(RA(100));
 	want_frames(0, 3);
 	return stub_is_wanted(stub_plain, walk.fp);
 }
 
-TEST_F(walk, epilogue_after_a_call_tells_where_the_caller_is)
+static void check_epilogues(struct __test_metadata *_metadata, const struct epilogue *e,
+			    size_t nr, unsigned char *code, bool taken)
 {
-	unsigned char *code = code_page(), *at = code + 0x100;
-	unsigned int i;
+	unsigned char *at = code + 0x100;
 
-	ASSERT_NE(-1UL, A(code));
-	for (i = 0; i < ARRAY_SIZE(epilogues); i++) {
-		memcpy(at, epilogues[i].code, sizeof(epilogues[i].code));
-		EXPECT_TRUE(epilogue_is_wanted(&epilogues[i], at, true)) {
-			TH_LOG("%s", epilogues[i].what);
+	ASSERT_NE(MAP_FAILED, (void *)code);
+	for (; nr--; e++) {
+		memcpy(at, e->code, sizeof(e->code));
+		EXPECT_TRUE(epilogue_is_wanted(e, at, taken)) {
+			TH_LOG("%s", e->what);
 		}
 	}
 }
 
+TEST_F(walk, epilogue_after_a_call_tells_where_the_caller_is)
+{
+	check_epilogues(_metadata, epilogues, ARRAY_SIZE(epilogues), code_page(), true);
+}
+
 TEST_F(walk, other_code_after_a_call_is_walked_by_frame_pointer)
 {
-	unsigned char *code = code_page(), *at = code + 0x100;
-	unsigned int i;
-
-	ASSERT_NE(-1UL, A(code));
-	for (i = 0; i < ARRAY_SIZE(others); i++) {
-		memcpy(at, others[i].code, sizeof(others[i].code));
-		EXPECT_TRUE(epilogue_is_wanted(&others[i], at, false)) {
-			TH_LOG("%s", others[i].what);
-		}
-	}
+	check_epilogues(_metadata, others, ARRAY_SIZE(others), code_page(), false);
 }
 
 /* Code whose changes are not reported is not remembered. */
@@ -520,8 +420,7 @@ TEST_F(walk, epilogue_that_comes_and_goes)
 TEST_F(walk, epilogue_at_the_end_of_the_last_page)
 {
 	const struct epilogue *e = &epilogues[ARRAY_SIZE(epilogues) - 1];
-	unsigned char *code = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
-				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *code = mmap(NULL, 2 * PAGE, PROT_CODE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	const size_t len = 15;
 
 	ASSERT_NE(-1UL, A(code));
@@ -541,8 +440,7 @@ static bool epilogue_ends_walk(const struct epilogue *e, const unsigned char *at
 
 	put_frame(walk.fp, EPILOGUE_FP, A(at));
 	put(walk.fp + 2 * W + e->ra, RA(100));
-	want_nothing();
-	want(A(stub_plain_ip));
+	WANT(A(stub_plain_ip));
 	if (end != UT_END_CORRUPT)
 		want(A(at));
 	rec = sample(&p);
@@ -571,12 +469,12 @@ TEST_F(walk, epilogue_that_is_not_there_is_not_made_up)
 		memcpy(at, e->code, sizeof(e->code));
 		ASSERT_EQ(0, mprotect(code, PAGE, PROT_NONE));
 		EXPECT_TRUE(epilogue_ends_walk(e, at, UT_END_CORRUPT));
-		ASSERT_EQ(0, mprotect(code, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC));
+		ASSERT_EQ(0, mprotect(code, PAGE, PROT_CODE));
 		EXPECT_TRUE(epilogue_is_wanted(e, at, true));
 		ASSERT_EQ(0, munmap(code, PAGE));
 		EXPECT_TRUE(epilogue_ends_walk(e, at, UT_END_CORRUPT));
-		ASSERT_EQ(code, mmap(code, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
-				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+		ASSERT_EQ(code, mmap(code, PAGE, PROT_CODE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+				     -1, 0));
 	}
 
 	asked.fd = uffd_on(A(code), PAGE, UFFDIO_REGISTER_MODE_MISSING, 0);
@@ -584,28 +482,18 @@ TEST_F(walk, epilogue_that_is_not_there_is_not_made_up)
 		SKIP(return, "needs userfaultfd");
 	EXPECT_TRUE(epilogue_ends_walk(e, at, UT_END_ABSENT));
 	EXPECT_EQ(0, poll(&asked, 1, 0));
-	close(asked.fd);
 }
 
 /* A file can have tables, and its code keeps a frame pointer where it has none. */
 TEST_F(walk, epilogue_in_a_file_is_not_looked_at_after_a_call)
 {
 	int fd = syscall(SYS_memfd_create, "code", 0);
-	unsigned char *code, *at;
-	unsigned int i;
+	unsigned char *code;
 
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, ftruncate(fd, PAGE));
-	code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_SHARED, fd, 0);
-	ASSERT_NE(-1UL, A(code));
-	at = code + 0x100;
-	for (i = 0; i < ARRAY_SIZE(epilogues); i++) {
-		memcpy(at, epilogues[i].code, sizeof(epilogues[i].code));
-		EXPECT_TRUE(epilogue_is_wanted(&epilogues[i], at, false)) {
-			TH_LOG("%s", epilogues[i].what);
-		}
-	}
-	close(fd);
+	code = mmap(NULL, PAGE, PROT_CODE, MAP_SHARED, fd, 0);
+	check_epilogues(_metadata, epilogues, ARRAY_SIZE(epilogues), code, false);
 }
 
 /*
@@ -633,9 +521,7 @@ TEST_F(walk, epilogue_is_where_the_topmost_frame_is)
 			put(walk.sp + e->fp, EPILOGUE_FP);
 			p.fp = 0x1234;
 		}
-		want_nothing();
-		want(A(at + 2));
-		want(A(probe_back));
+		WANT(A(at + 2), A(probe_back));
 		want_frames(0, 3);
 		EXPECT_TRUE(sample_is_wanted(&p)) {
 			TH_LOG("%s", e->what);
@@ -702,8 +588,6 @@ static void check_slot(struct __test_metadata *_metadata, struct probe *warm,
 		EXPECT_TRUE(is_wanted(deferred));
 	}
 	EXPECT_EQ(1, found);
-	up_close(&probe);
-	up_close(&faults);
 }
 
 TEST_F(walk, fault_in_an_out_of_line_slot_shows_the_probed_address)
@@ -716,8 +600,7 @@ TEST_F(walk, fault_in_an_out_of_line_slot_shows_the_probed_address)
 	warm = p;
 	/* A page that has never been touched */
 	p.args[1] = walk.stack + STACK_SIZE - PAGE;
-	want(A(load_fn_load));
-	want(A(stub_call_ret));
+	WANT(A(load_fn_load), A(stub_call_ret));
 	want_frames(0, 2);
 	check_slot(_metadata, &warm, &p, load_fn_load);
 }
@@ -739,8 +622,7 @@ TEST_F(walk, ret_faulting_in_an_out_of_line_slot_keeps_the_caller)
 	p.args[1] = PAGE;
 	p.args[2] = MADV_DONTNEED;
 	put(walk.sp, A(probe_back));
-	want(A(stub_ret_ip));
-	want(A(probe_back));
+	WANT(A(stub_ret_ip), A(probe_back));
 	want_frames(0, 2);
 	check_slot(_metadata, &warm, &p, stub_ret_ip);
 }
@@ -767,9 +649,7 @@ TEST_F(walk, system_call_through_the_vdso_finds_the_frames)
 	ASSERT_LT(0, rec->nr);
 	EXPECT_LE(base, rec->ips[0]);
 	EXPECT_GT(base + 2 * PAGE, rec->ips[0]);
-	want(rec->ips[0]);
-	want(A(vsyscall_fn_ret));
-	want(A(stub_call_ret));
+	WANT(rec->ips[0], A(vsyscall_fn_ret), A(stub_call_ret));
 	want_frames(0, 2);
 	EXPECT_TRUE(is_wanted(rec));
 }
@@ -785,10 +665,9 @@ TEST_F(walk, vsyscall_shows_its_caller)
 	if (must_skip(_metadata, need_tracepoint("vsyscall", "emulate_vsyscall")))
 		return;
 	ASSERT_EQ(0, open_tracepoint(&ring, "vsyscall", "emulate_vsyscall", DEFER));
-	want(A(stub_vsyscall_time_ret));
+	WANT(A(stub_vsyscall_time_ret));
 	want_frames(0, 3);
 	EXPECT_TRUE(event_is_wanted(&ring, &p));
-	up_close(&ring);
 }
 
 static void return_from_vsyscall(int sig, siginfo_t *info, void *context)
@@ -811,10 +690,9 @@ TEST_F(walk, vsyscall_that_faults_shows_its_caller)
 	sa.sa_sigaction = return_from_vsyscall;
 	ASSERT_EQ(0, sigaction(SIGSEGV, &sa, NULL));
 	ASSERT_EQ(0, open_tracepoint(&ring, "signal", "signal_generate", DEFER));
-	want(A(stub_vsyscall_bad_ret));
+	WANT(A(stub_vsyscall_bad_ret));
 	want_frames(0, 3);
 	EXPECT_TRUE(event_is_wanted(&ring, &p));
-	up_close(&ring);
 }
 #endif
 

@@ -3,8 +3,7 @@
  * The walker with return probes: the return addresses that the probes have
  * replaced are shown as they were.
  */
-#include "walker.h"
-#include "unwind_harness.h"
+#include "walker_fixture.h"
 
 #define MAX_PROBES	3
 
@@ -16,12 +15,6 @@ static bool add_retprobe(const void *fn, uint64_t bits)
 	struct up_ring *ring = &rings[nr_rings++];
 
 	return !open_uprobe(ring, fn, true, bits) && !up_enable(ring);
-}
-
-static void close_retprobes(void)
-{
-	while (nr_rings)
-		up_close(&rings[--nr_rings]);
 }
 
 /* A call of @fn, and the frames that its caller has */
@@ -42,9 +35,7 @@ static void want_callers(void)
 /* ------------------------------------------------------------------------ */
 /* outer_fn() calls middle_fn(), which calls inner_fn()			      */
 
-FIXTURE(returns)
-{
-};
+FIXTURE(returns) {};
 
 FIXTURE_VARIANT(returns)
 {
@@ -53,58 +44,42 @@ FIXTURE_VARIANT(returns)
 	int nr;
 };
 
-FIXTURE_VARIANT_ADD(returns, one)
-{
-	.probed = { middle_fn },
-	.nr = 1,
-};
-
-FIXTURE_VARIANT_ADD(returns, nested)
-{
-	.probed = { outer_fn, middle_fn, inner_fn },
-	.nr = 3,
-};
-
-FIXTURE_VARIANT_ADD(returns, outer_one_pending)
-{
-	.probed = { outer_fn, inner_fn },
-	.nr = 2,
-};
-
+FIXTURE_VARIANT_ADD(returns, one) { { middle_fn }, 1 };
+FIXTURE_VARIANT_ADD(returns, nested) { { outer_fn, middle_fn, inner_fn }, 3 };
+FIXTURE_VARIANT_ADD(returns, outer_one_pending) { { outer_fn, inner_fn }, 2 };
 /* Two that share a slot, and one further out */
-FIXTURE_VARIANT_ADD(returns, shared_slot)
-{
-	.probed = { outer_fn, middle_fn_jmp, middle_fn },
-	.nr = 3,
-};
+FIXTURE_VARIANT_ADD(returns, shared_slot) { { outer_fn, middle_fn_jmp, middle_fn }, 3 };
 
 FIXTURE_SETUP(returns)
 {
-	if (must_skip(_metadata, need_walker()))
-		return;
-	ASSERT_TRUE(walk_begin());
+	walk_set_up(_metadata);
 }
 
 FIXTURE_TEARDOWN(returns)
 {
-	close_retprobes();
 	walk_end();
+}
+
+/* The only sample, whose walk was in place */
+static bool sample_in_place_is_wanted(struct up_ring *ring)
+{
+	struct up_rec *rec = up_nth(ring, PERF_RECORD_SAMPLE, 0);
+
+	return up_count(ring, PERF_RECORD_SAMPLE) == 1 && !up_count_bad(ring) &&
+	       up_frames_equal(rec->user, rec->nr_user, walk.want.ips, walk.want.nr);
 }
 
 TEST_F(returns, sample_shows_the_real_return_addresses)
 {
 	struct probe p = call_of(outer_fn);
 	struct up_ring in_place;
-	struct up_rec *rec;
 	int i;
 
 	for (i = 0; i < variant->nr; i++)
 		ASSERT_TRUE(add_retprobe(variant->probed[i], 0));
 	ASSERT_EQ(0, open_syscall_event(&in_place, NR_GETPPID, 0));
 	ASSERT_EQ(0, up_enable(&in_place));
-	want(A(inner_fn_ip));
-	want(A(middle_fn_ret));
-	want(A(outer_fn_ret));
+	WANT(A(inner_fn_ip), A(middle_fn_ret), A(outer_fn_ret));
 	want_callers();
 	EXPECT_TRUE(sample_is_wanted(&p));
 	for (i = 0; i < variant->nr; i++) {
@@ -113,10 +88,7 @@ TEST_F(returns, sample_shows_the_real_return_addresses)
 	}
 
 	up_drain(&in_place);
-	ASSERT_EQ(1, up_count(&in_place, PERF_RECORD_SAMPLE));
-	rec = up_nth(&in_place, PERF_RECORD_SAMPLE, 0);
-	EXPECT_TRUE(up_frames_equal(rec->user, rec->nr_user, walk.want.ips, walk.want.nr));
-	up_close(&in_place);
+	EXPECT_TRUE(sample_in_place_is_wanted(&in_place));
 }
 
 /* The function that has returned is gone, and its caller is the topmost frame. */
@@ -125,7 +97,6 @@ static void check_hit(struct __test_metadata *_metadata,
 {
 	struct up_ring *last = &rings[variant->nr - 1];
 	struct probe p = call_of(outer_fn);
-	struct up_rec *rec;
 	int i;
 
 	for (i = 0; i < variant->nr; i++)
@@ -137,14 +108,7 @@ static void check_hit(struct __test_metadata *_metadata,
 	want_callers();
 	up_drain(last);
 	EXPECT_EQ(!!bits, up_count(last, UT_RECORD_CALLCHAIN_DEFERRED));
-	if (bits) {
-		EXPECT_TRUE(is_wanted(only_answer(last)));
-		return;
-	}
-	EXPECT_EQ(0, up_count_bad(last));
-	ASSERT_EQ(1, up_count(last, PERF_RECORD_SAMPLE));
-	rec = up_nth(last, PERF_RECORD_SAMPLE, 0);
-	EXPECT_TRUE(up_frames_equal(rec->user, rec->nr_user, walk.want.ips, walk.want.nr));
+	EXPECT_TRUE(bits ? is_wanted(only_answer(last)) : sample_in_place_is_wanted(last));
 }
 
 TEST_F(returns, event_itself_shows_the_callers)
@@ -160,23 +124,6 @@ TEST_F(returns, event_itself_shows_the_callers_in_place)
 /* ------------------------------------------------------------------------ */
 /* Other calls								      */
 
-FIXTURE(walk)
-{
-};
-
-FIXTURE_SETUP(walk)
-{
-	if (must_skip(_metadata, need_walker()))
-		return;
-	ASSERT_TRUE(walk_begin());
-}
-
-FIXTURE_TEARDOWN(walk)
-{
-	close_retprobes();
-	walk_end();
-}
-
 TEST_F(walk, recursive_uretprobe_shows_every_real_return_address)
 {
 	struct probe p = call_of(recurse_fn);
@@ -184,7 +131,7 @@ TEST_F(walk, recursive_uretprobe_shows_every_real_return_address)
 
 	ASSERT_TRUE(add_retprobe(recurse_fn, 0));
 	p.args[1] = 20;
-	want(A(recurse_fn_ip));
+	WANT(A(recurse_fn_ip));
 	for (i = 0; i < 20; i++)
 		want(A(recurse_fn_ret));
 	want_callers();
@@ -211,7 +158,7 @@ TEST_F(walk, system_call_of_the_uretprobe_shows_the_callers)
 	unsigned int i;
 
 	ASSERT_TRUE(add_retprobe(middle_fn, 0));
-	want(A(outer_fn_ret));
+	WANT(A(outer_fn_ret));
 	want_callers();
 	for (i = 0; i < ARRAY_SIZE(points); i++) {
 		up_close(&walk.ring);

@@ -45,9 +45,6 @@ FIXTURE_SETUP(wait)
 	put_frame(walk.fp, self->page, RA(0));
 	put_frame(self->page, self->behind, RA(1));
 	put_frame(self->behind, 0, RA(2));
-	/* These two are always there. */
-	want(A(stub_plain_ip));
-	want(RA(0));
 }
 
 FIXTURE_TEARDOWN(wait)
@@ -62,7 +59,7 @@ FIXTURE_TEARDOWN(wait)
 static bool drop(struct _test_data_wait *self)
 {
 	put_frame(walk.fp, 0, RA(0));
-	if (!stub_is_wanted(stub_plain, walk.fp))
+	if (!plain_has_frames(walk.fp, 1))
 		return false;
 	put_frame(walk.fp, self->page, RA(0));
 	return !madvise((void *)self->page, PAGE, MADV_DONTNEED);
@@ -74,15 +71,14 @@ static bool is_cut(unsigned int end)
 	struct probe p = probe_of(stub_plain, walk.sp, walk.fp, NR_GETPPID);
 	struct up_rec *rec = sample(&p);
 
+	WANT(A(stub_plain_ip), RA(0));
 	return is_wanted(rec) && UT_MISC_END(rec->misc) == end;
 }
 
 TEST_F(wait, page_that_the_kernel_supplies_is_waited_for)
 {
 	ASSERT_TRUE(drop(self));
-	want(RA(1));
-	want(RA(2));
-	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
+	EXPECT_TRUE(plain_has_frames(walk.fp, 3));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -104,7 +100,6 @@ TEST_F(wait, missing_page_of_userfaultfd_ends_the_walk)
 	if (uffd < 0)
 		SKIP(return, "needs userfaultfd");
 	EXPECT_TRUE(is_not_waited_for(uffd, self->page, MADV_REMOVE));
-	close(uffd);
 }
 
 /* The page is in the file, and not in the page tables. */
@@ -116,7 +111,6 @@ TEST_F(wait, minor_fault_of_userfaultfd_ends_the_walk)
 	if (uffd < 0)
 		SKIP(return, "needs userfaultfd with minor faults");
 	EXPECT_TRUE(is_not_waited_for(uffd, self->page, MADV_DONTNEED));
-	close(uffd);
 }
 
 /* A file system with one file of one page, whose server is a child and ends when this does */
@@ -271,8 +265,7 @@ TEST_F(wait, page_of_a_fuse_file_ends_the_walk)
 {
 	struct fuse *fuse;
 
-	if (must_skip(_metadata, need_root()) ||
-	    must_skip(_metadata, need_file("/dev/fuse")))
+	if (must_skip(_metadata, need_root() ?: need_file("/dev/fuse")))
 		return;
 	fuse = fuse_start(self->page);
 	ASSERT_NE(NULL, fuse);
@@ -282,9 +275,7 @@ TEST_F(wait, page_of_a_fuse_file_ends_the_walk)
 	/* It counts like any other once the program itself has read it. */
 	EXPECT_EQ(self->behind, __atomic_load_n((word *)self->page, __ATOMIC_RELAXED));
 	EXPECT_NE(0, fuse->reads);
-	want(RA(1));
-	want(RA(2));
-	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
+	EXPECT_TRUE(plain_has_frames(walk.fp, 3));
 	fuse_end(fuse, self->page);
 }
 
@@ -326,16 +317,13 @@ TEST_F(wait, mmap_lock_of_who_waits_for_fuse_is_not_waited_for)
 	struct fuse *fuse;
 	void *room;
 
-	if (must_skip(_metadata, need_root()) ||
-	    must_skip(_metadata, need_file("/dev/fuse")))
+	if (must_skip(_metadata, need_root() ?: need_file("/dev/fuse")))
 		return;
 	fuse = fuse_start(walk.stack);
 	ASSERT_NE(NULL, fuse);
 	fuse->fd_map = fuse_open(fuse, FOPEN_DIRECT_IO | FOPEN_KEEP_CACHE);
 	fuse->fd_read = fuse_open(fuse, FOPEN_KEEP_CACHE);
 	ASSERT_TRUE(drop(self));
-	want(RA(1));
-	want(RA(2));
 	/* From here on, malloc() must not have to ask the kernel for memory. */
 	ASSERT_TRUE(mallopt(M_MMAP_MAX, 0) && mallopt(M_TRIM_THRESHOLD, INT_MAX));
 	room = malloc(1 << 20);
@@ -349,7 +337,7 @@ TEST_F(wait, mmap_lock_of_who_waits_for_fuse_is_not_waited_for)
 	ASSERT_EQ(0, pthread_create(&mapper, NULL, fuse_map, fuse));
 	while (!get_flag(&fuse->mapper) || !is_blocked(fuse->mapper))
 		usleep(1000);
-	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
+	EXPECT_TRUE(plain_has_frames(walk.fp, 3));
 	/* Nobody has answered yet. */
 	EXPECT_TRUE(is_blocked(fuse->mapper));
 
@@ -372,9 +360,7 @@ TEST_F(wait, io_flusher_waits_for_no_page)
 	EXPECT_TRUE(is_cut(UT_END_ABSENT));
 
 	ASSERT_EQ(0, prctl(PR_SET_IO_FLUSHER, 0, 0, 0, 0));
-	want(RA(1));
-	want(RA(2));
-	EXPECT_TRUE(stub_is_wanted(stub_plain, walk.fp));
+	EXPECT_TRUE(plain_has_frames(walk.fp, 3));
 }
 
 /* The walk is made before the signal is delivered, and does not hold that up. */
@@ -388,8 +374,7 @@ TEST_F(wait, pending_signal_is_not_held_up)
 	EXPECT_TRUE(sample_is_wanted(&p));
 
 	ASSERT_EQ(0, raw_sigaction(SIGUSR1, SIG_IGN, 0, NULL));
-	want(RA(1));
-	want(RA(2));
+	want_frames(1, 2);
 	EXPECT_TRUE(sample_is_wanted(&p));
 }
 
