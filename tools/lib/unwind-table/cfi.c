@@ -441,10 +441,11 @@ static void count(struct unwind_table_stats *stats, enum unwind_table_reason rea
 }
 
 /* @c: the FDE after the pointer to its CIE */
-static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
+static int read_fde(struct ut_cursor *c, struct ut_build *build,
 		    const struct ut_section *section, const struct ut_cie *cie,
-		    struct ut_fdes *fdes, struct unwind_table_stats *stats)
+		    struct ut_fdes *fdes)
 {
+	struct unwind_table_stats *stats = build->stats;
 	const struct ut_segment *segment;
 	__u64 start, len;
 	struct ut_fde *fde;
@@ -469,9 +470,9 @@ static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
 	if (!len)
 		return 0;
 	/* It looks through all of them. */
-	if (!ut_work(elf->work, elf->nr_code / 8))
+	if (!ut_work(&build->work, build->elf.nr_code / 8))
 		return -E2BIG;
-	segment = ut_elf_code_at(elf, start);
+	segment = ut_elf_code_at(&build->elf, start);
 	if (!segment) {
 		/* Linkers put 0 for functions that they have discarded. */
 		if (!section->debug)
@@ -495,7 +496,7 @@ static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
 		.start		= segment->offset + start,
 		.end		= segment->offset + start + len,
 		.cie		= cie - fdes->cies,
-		.segment	= segment - elf->code,
+		.segment	= segment - build->elf.code,
 		.program	= c->pos,
 		.program_end	= c->end,
 	};
@@ -519,9 +520,10 @@ __u64 ut_cfi_lsda(const struct ut_cie *cie, const struct ut_fde *fde)
  * headers, a record of length 0 ends it. If its end is known, later records are used as well, as
  * linkers do. A record that is longer than the rest ends it in any case.
  */
-int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
-		struct ut_fdes *fdes, struct unwind_table_stats *stats)
+int ut_cfi_read(struct ut_build *build, const struct ut_section *section,
+		struct ut_fdes *fdes)
 {
+	struct unwind_table_stats *stats = build->stats;
 	const __u8 *data = section->bytes.data;
 	struct ut_cursor c = { .pos = data, .end = data + section->bytes.len };
 	size_t first = fdes->nr_cies;
@@ -534,7 +536,7 @@ int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 		__u64 len, id, cie_id, pos;
 		bool is_long;
 
-		if (!ut_work(elf->work, UT_WORK_RECORD))
+		if (!ut_work(&build->work, UT_WORK_RECORD))
 			return -E2BIG;
 		len = ut_get_u32(&c);
 		if (!len) {
@@ -569,7 +571,7 @@ int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 			cie->section = section;
 			if (section->debug)
 				cie->encoding = UT_PE_ABSPTR;
-			if (!ut_work(elf->work, ut_left(&record)))
+			if (!ut_work(&build->work, ut_left(&record)))
 				return -E2BIG;
 			read_cie(&record, section, cie);
 			continue;
@@ -577,7 +579,7 @@ int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 		pos = section->debug ? id : (__u64)(id_at - data) - id;
 		if (!cie || cie->pos != pos)
 			cie = find_cie(fdes, first, pos);
-		err = read_fde(&record, elf, section, cie, fdes, stats);
+		err = read_fde(&record, build, section, cie, fdes);
 	}
 	stats->cfi_bytes += c.pos - data;
 	return err;
@@ -673,13 +675,13 @@ static int add_spread(const struct ut_spread *spread, __u64 start, __u64 end, __
 }
 
 /* A range of an FDE with one state becomes rows, one if possible. */
-static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
+static int add_range(struct ut_build *build, const struct ut_cie *cie,
 		     const struct ut_fde *fde, __u64 start, __u64 end,
 		     const struct ut_state *state, struct ut_machine *machine,
 		     struct ut_rows *rows)
 {
-	const struct ut_segment *segment = &elf->code[fde->segment];
-	__u64 addr = start - segment->offset + segment->addr;
+	const struct ut_segment *segment = &build->elf.code[fde->segment];
+	__u64 addr = ut_addr_of(segment, start);
 	struct ut_context context = { .ip = addr };
 	__u64 key = key_of(cie, state);
 	enum unwind_table_reason reason;
@@ -691,12 +693,12 @@ static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
 	if (start == end || ut_rows_add_recent(rows, start, end, key, &err))
 		return err;
 	reason = ut_rule_of(state, cie->signal, &context, &rule);
-	if (!ut_work(elf->work, context.work))
+	if (!ut_work(&build->work, context.work))
 		return -E2BIG;
 	if (machine->realigned && is_stale(state))
 		rule.fp = (struct unwind_table_loc){ .where = UNWIND_TABLE_NONE };
 	if (context.ip_mask && context.ip_mask < UT_SPREAD && end - start <= MAX_SPREAD) {
-		if (!fill_spread(&machine->spread, cie, state, elf->work))
+		if (!fill_spread(&machine->spread, cie, state, &build->work))
 			return -E2BIG;
 		return add_spread(&machine->spread, start, end, addr, rows);
 	}
@@ -792,11 +794,11 @@ static bool change_fde_state(struct ut_cursor *c, __u8 op, const struct ut_cie *
  * Add the rows of an FDE except for its first @skip bytes, which other FDEs cover. If
  * an instruction cannot be followed, the rest is unknown.
  */
-int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
+int ut_cfi_run(struct ut_build *build, const struct ut_fdes *fdes,
 	       const struct ut_fde *fde, __u64 skip, struct ut_machine *machine,
 	       struct ut_rows *rows)
 {
-	const struct ut_segment *segment = &elf->code[fde->segment];
+	const struct ut_segment *segment = &build->elf.code[fde->segment];
 	const struct ut_cie *cie = &fdes->cies[fde->cie];
 	struct ut_cursor c = { .pos = fde->program, .end = fde->program_end };
 	__u64 loc = fde->start, from = fde->start + skip, advance;
@@ -805,7 +807,7 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 	int err;
 
 	/* Each instruction has a byte at least, and each operation of an expression. */
-	if (!ut_work(elf->work, fde->program_end - fde->program))
+	if (!ut_work(&build->work, fde->program_end - fde->program))
 		return -E2BIG;
 	machine->nr = 0;
 	machine->realigned = false;
@@ -814,7 +816,7 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 	while (reason == UT_NO_REASON && ut_more(&c)) {
 		__u8 op = ut_get_u8(&c);
 
-		if (!get_advance(&c, op, cie, loc - segment->offset + segment->addr, &advance)) {
+		if (!get_advance(&c, op, cie, ut_addr_of(segment, loc), &advance)) {
 			if (!change_fde_state(&c, op, cie, &state, machine))
 				c.bad = true;
 			continue;
@@ -826,7 +828,7 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 			break;
 		machine->realigned |= state.cfa.how == UT_EXPRESSION;
 		if (loc + advance > from) {
-			err = add_range(elf, cie, fde, loc > from ? loc : from,
+			err = add_range(build, cie, fde, loc > from ? loc : from,
 					loc + advance, &state, machine, rows);
 			if (err)
 				return err;
@@ -841,5 +843,5 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 	if (reason != UT_NO_REASON)
 		return machine->look ? machine->look(machine->data, loc, fde->end, NULL) :
 				       ut_rows_add_unknown(rows, loc, fde->end, reason);
-	return add_range(elf, cie, fde, loc, fde->end, &state, machine, rows);
+	return add_range(build, cie, fde, loc, fde->end, &state, machine, rows);
 }

@@ -14,9 +14,6 @@
  */
 
 #include "follow.h"
-#include "insn.h"
-#include "map.h"
-#include "state.h"
 
 /* Operations of an instruction, and of a path that leads to a block */
 #define WORK_INSN	16
@@ -116,7 +113,7 @@ struct piece {
 };
 
 struct ut_follow {
-	struct ut_elf		*elf;
+	struct ut_build		*build;
 	struct ut_work		*work;
 	struct insn_decoder	*decoder;
 	struct array		pieces;
@@ -235,26 +232,6 @@ static bool decode(struct ut_follow *f, __u64 pc, const __u8 *code, size_t len, 
 		*plain = insn->len | __builtin_ffs(insn->kills) << 4 |
 			 (insn->copy_of ^ INSN_NO_REG) << 9 | insn->sets_flags << 14;
 	return true;
-}
-
-static bool bit(const __u64 *bits, __u64 index)
-{
-	return bits[index / 64] >> index % 64 & 1;
-}
-
-/* Is one of @nr bits set? There are less than 64 of them, and another word behind them. */
-static bool has_bits(const __u64 *bits, __u64 index, unsigned int nr)
-{
-	__u64 some = bits[index / 64] >> index % 64;
-
-	if (index % 64)
-		some |= bits[index / 64 + 1] << (64 - index % 64);
-	return some & ((1ULL << nr) - 1);
-}
-
-static void set_bit(__u64 *bits, __u64 index)
-{
-	bits[index / 64] |= 1ULL << index % 64;
 }
 
 /* Memory is limited where work is: not for comparisons. */
@@ -651,8 +628,8 @@ static int add_site(struct ut_follow *f, __u64 key, __u64 next, const struct sta
 /* Is the address taken: by data of the file, or by an instruction? */
 static bool is_taken(const struct ut_follow *f, __u64 addr)
 {
-	return ut_starts_has(f->elf, UT_START_POINTER, addr) ||
-	       ut_starts_has(f->elf, UT_START_ADDRESS, addr);
+	return ut_starts_has(f->build, UT_START_POINTER, addr) ||
+	       ut_starts_has(f->build, UT_START_ADDRESS, addr);
 }
 
 /*
@@ -671,7 +648,7 @@ static bool is_boundary_in(const struct ut_follow *f, const struct piece *piece,
 	}
 	if (addr % UT_ALIGN)
 		return false;
-	if (ut_starts_is_entry(piece->code + at, piece->len + piece->ahead - at, addr,
+	if (ut_bytes_is_entry(piece->code + at, piece->len + piece->ahead - at, addr,
 			       piece->before + at))
 		return true;
 	if (map_get(&f->label_at, addr) != NONE)
@@ -708,11 +685,11 @@ static bool is_beyond_padding(const struct ut_follow *f, __u64 addr)
 	const struct piece *piece = piece_at(f, addr);
 
 	if (!piece || addr % UT_ALIGN ||
-	    !ut_starts_is_padded(piece->code + (addr - piece->addr),
+	    !ut_bytes_is_padded(piece->code + (addr - piece->addr),
 				 piece->before + (addr - piece->addr)))
 		return false;
 	return map_get(&f->function_at, addr) != NONE || is_boundary_in(f, piece, addr) ||
-	       is_taken(f, addr) || ut_starts_has(f->elf, UT_START_CALL, addr);
+	       is_taken(f, addr) || ut_starts_has(f->build, UT_START_CALL, addr);
 }
 
 /* A jump, or @falls: a path that comes to where a function starts */
@@ -827,10 +804,10 @@ static bool find_target(const struct ut_follow *f, const struct jump *jump, __u3
 	__u64 addr = (__u32)table->off + (__u64)entry * table->size, end;
 	__u64 sign = 1ULL << (table->size * 8 - 1);
 
-	end = ut_starts_data_end(f->elf, table_start(table));
+	end = ut_starts_data_end(&f->build->starts, table_start(table));
 	*target = 0;
 	if (addr + table->size > end ||
-	    !ut_elf_read_addr(f->elf, addr, target, table->size))
+	    !ut_elf_read_addr(&f->build->elf, addr, target, table->size))
 		return false;
 	if (table->is_signed)
 		*target = (*target ^ sign) - sign;
@@ -894,7 +871,7 @@ static int jump_by_table(struct ut_follow *f, __u64 pc, const struct value *tabl
 
 	if (!find_bounds(f, pc, &jump.start, &jump.end))
 		return -E2BIG;
-	if (!ut_starts_add_data(f->elf, table_start(table)))
+	if (!ut_starts_add_data(&f->build->starts, table_start(table)))
 		return -ENOMEM;
 	err = intern(f, s, &jump.state);
 	if (err)
@@ -1053,7 +1030,7 @@ static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 
 	*goes_on = true;
 	if (insn->op == INSN_CALL_UNKNOWN) {
-		target = map_get(f->elf->imports, insn->imm);
+		target = map_get(&f->build->imports, insn->imm);
 		*goes_on = target != UT_IMPORT_NO_RETURN;
 		if (target >= UT_IMPORT_NO_RETURN) {
 			ut_state_after_call(s, SCRATCH, 0);
@@ -1077,13 +1054,13 @@ static int call(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 	err = function_at(f, target, false, &callee);
 	if (err)
 		return err;
-	doubtful = map_get(f->elf->endless, target) != NONE;
+	doubtful = map_get(&f->build->endless, target) != NONE;
 	code = code_at(f, pc, &len, &index);
-	if (len == insn->len || ut_starts_is_end(code + insn->len, len - insn->len, next)) {
+	if (len == insn->len || ut_bytes_is_end(code + insn->len, len - insn->len, next)) {
 		if (doubtful)
 			return 0;
 		f->found_endless = true;
-		return map_add(f->elf->endless, target, 0);
+		return map_add(&f->build->endless, target, 0);
 	}
 	/*
 	 * In a cold part, which gcc puts before its function: without padding between them,
@@ -1157,7 +1134,7 @@ static int step(struct ut_follow *f, const struct insn *insn, __u64 pc, struct s
 			return jump_by_table(f, pc, &table, 0, s, function);
 		return leave(f, s, function, false);
 	case INSN_JUMP_MEMORY:
-		target = map_get(f->elf->imports, insn->imm);
+		target = map_get(&f->build->imports, insn->imm);
 		if (target == UT_IMPORT_NO_RETURN)
 			return 0;
 		if (target == NONE)
@@ -1192,7 +1169,7 @@ static void skip(struct ut_follow *f, const struct insn *insn, __u64 pc, struct 
 		callee = map_get(&f->function_at, insn->imm);
 		break;
 	case INSN_CALL_UNKNOWN:
-		target = map_get(f->elf->imports, insn->imm);
+		target = map_get(&f->build->imports, insn->imm);
 		if (target < UT_IMPORT_NO_RETURN)
 			callee = map_get(&f->function_at, target);
 		break;
@@ -1347,9 +1324,9 @@ int ut_follow_from(struct ut_follow *f, __u64 addr, enum ut_follow_start how)
 		if (bit(f->visited, piece->first + at))
 			return 0;
 		if (how >= UT_FOLLOW_POSSIBLE &&
-		    !ut_starts_is_apart(piece->code + at, piece->len - at, piece->before + at,
+		    !ut_bytes_is_apart(piece->code + at, piece->len - at, piece->before + at,
 					how == UT_FOLLOW_POSSIBLE ||
-					ut_starts_has(f->elf, UT_START_CALLS, addr)))
+					ut_starts_has(f->build, UT_START_CALLS, addr)))
 			return 0;
 		f->run++;
 	}
@@ -1508,7 +1485,7 @@ static int add_piece(struct ut_follow *f, const struct ut_segment *segment, __u6
 	__u64 ahead = text_end - end < AROUND ? text_end - end : AROUND;
 	__u64 all = before + (end - start) + ahead;
 	struct piece piece = {
-		.addr = start - segment->offset + segment->addr,
+		.addr = ut_addr_of(segment, start),
 		.len = end - start, .before = before, .ahead = ahead, .first = f->bytes,
 	};
 	__u8 *code;
@@ -1522,7 +1499,7 @@ static int add_piece(struct ut_follow *f, const struct ut_segment *segment, __u6
 	code = malloc(all);
 	if (!code)
 		return -ENOMEM;
-	if (ut_elf_read_code(f->elf, segment, start - before, code, all) != all) {
+	if (ut_elf_read_code(&f->build->elf, segment, start - before, code, all) != all) {
 		free(code);
 		return 0;
 	}
@@ -1544,7 +1521,7 @@ static int add_pieces(struct ut_follow *f, const struct ut_segment *segment, __u
 	if (end > segment_end)
 		end = segment_end;
 	while (start < end && !err) {
-		ut_elf_text(f->elf, &start, segment_end, &text_end);
+		ut_elf_text(&f->build->elf, &start, segment_end, &text_end);
 		if (start < end)
 			err = add_piece(f, segment, start, text_end < end ? text_end : end,
 					text_end);
@@ -1577,22 +1554,9 @@ static int add_bits(struct ut_follow *f)
 	return 0;
 }
 
-/* State of a file for all of its code */
-static int prepare(struct ut_elf *elf)
-{
-	if (!elf->endless)
-		elf->endless = calloc(1, sizeof(*elf->endless));
-	if (elf->imports)
-		return elf->endless ? 0 : -ENOMEM;
-	elf->imports = calloc(1, sizeof(*elf->imports));
-	if (!elf->endless || !elf->imports)
-		return -ENOMEM;
-	return ut_imports_find(elf, &elf->follow_work, elf->imports);
-}
-
 /**
  * ut_follow_new - Begin to follow code of a file
- * @elf:	The file
+ * @build:	The file
  * @start:	Offset of the first byte that is followed
  * @end:	Offset of the byte behind the last
  * @follow:	Gets the state so far
@@ -1601,7 +1565,7 @@ static int prepare(struct ut_elf *elf)
  *
  * Return: 0, or a negative errno.
  */
-int ut_follow_new(struct ut_elf *elf, __u64 start, __u64 end, struct ut_follow **follow)
+int ut_follow_new(struct ut_build *build, __u64 start, __u64 end, struct ut_follow **follow)
 {
 	struct ut_follow *f;
 	unsigned int i;
@@ -1610,8 +1574,8 @@ int ut_follow_new(struct ut_elf *elf, __u64 start, __u64 end, struct ut_follow *
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return -ENOMEM;
-	f->elf = elf;
-	f->work = &elf->follow_work;
+	f->build = build;
+	f->work = &build->follow_work;
 	f->pieces.size = sizeof(struct piece);
 	f->states.size = sizeof(struct state);
 	f->blocks.size = sizeof(struct block);
@@ -1625,9 +1589,9 @@ int ut_follow_new(struct ut_elf *elf, __u64 start, __u64 end, struct ut_follow *
 	f->queue.size = sizeof(__u32);
 	f->news.size = sizeof(__u32);
 	f->decoder = ut_insn_decoder_new();
-	err = f->decoder ? prepare(elf) : -ENOMEM;
-	for (i = 0; i < elf->nr_code && !err; i++)
-		err = add_pieces(f, &elf->code[i], start, end);
+	err = f->decoder ? ut_imports_find(build) : -ENOMEM;
+	for (i = 0; i < build->elf.nr_code && !err; i++)
+		err = add_pieces(f, &build->elf.code[i], start, end);
 	if (!err)
 		err = add_bits(f);
 	if (err) {
@@ -1647,7 +1611,7 @@ int ut_follow_new(struct ut_elf *elf, __u64 start, __u64 end, struct ut_follow *
  */
 bool ut_follow_is_final(struct ut_follow *f)
 {
-	return !ut_starts_sort_data(f->elf) && !f->found_endless;
+	return !ut_starts_sort_data(&f->build->starts) && !f->found_endless;
 }
 
 /**

@@ -481,21 +481,21 @@ static bool match_all(const struct part *parts, const __u8 *code, size_t len,
 
 /**
  * ut_known_prepare - Note how code that is known starts
- * @elf:	Gets it, once
+ * @build:	Gets it, once
  *
  * Nearly no code starts like this, so that comparing it with all that is known can be
  * spared.
  *
  * Return: 0, or -ENOMEM.
  */
-int ut_known_prepare(struct ut_elf *elf)
+int ut_known_prepare(struct ut_build *build)
 {
 	unsigned int i;
 
-	if (elf->known)
+	if (build->known)
 		return 0;
-	elf->known = calloc(NR_WORDS, sizeof(*elf->known));
-	if (!elf->known)
+	build->known = calloc(NR_WORDS, sizeof(*build->known));
+	if (!build->known)
 		return -ENOMEM;
 	for (i = 0; i < ARRAY_SIZE(others); i++) {
 		const char *code = others[i][0].code;
@@ -504,15 +504,15 @@ int ut_known_prepare(struct ut_elf *elf)
 		second = code[2] && code[3] != '?' ? hex(code[3]) * 16 + hex(code[4]) : 0;
 		last = code[2] && code[3] != '?' ? second : 0xff;
 		for (; second <= last; second++)
-			elf->known[first * 4 + second / 64] |= 1ULL << (second % 64);
+			build->known[first * 4 + second / 64] |= 1ULL << (second % 64);
 	}
 	return 0;
 }
 
 /* Can this be the start of code that is known? */
-bool ut_known_may_start(const struct ut_elf *elf, const __u8 *code, size_t len)
+bool ut_known_may_start(const struct ut_build *build, const __u8 *code, size_t len)
 {
-	return len > 1 && elf->known[code[0] * 4 + code[1] / 64] & 1ULL << (code[1] % 64);
+	return len > 1 && build->known[code[0] * 4 + code[1] / 64] & 1ULL << (code[1] % 64);
 }
 
 /**

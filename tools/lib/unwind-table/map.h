@@ -2,14 +2,43 @@
 #ifndef __UNWIND_TABLE_MAP_H
 #define __UNWIND_TABLE_MAP_H
 
-/* Arrays that grow, and maps from a number to the index of something */
+/* Sets of bits, arrays that grow, and maps from a number to the index of something */
 
 #include <errno.h>
 #include <linux/types.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NONE		(~0U)
+
+static inline bool bit(const __u64 *bits, __u64 index)
+{
+	return bits[index / 64] >> index % 64 & 1;
+}
+
+/* Is one of @nr bits set? There are less than 64 of them, and another word behind them. */
+static inline bool has_bits(const __u64 *bits, __u64 index, unsigned int nr)
+{
+	__u64 some = bits[index / 64] >> index % 64;
+
+	if (index % 64)
+		some |= bits[index / 64 + 1] << (64 - index % 64);
+	return some & ((1ULL << nr) - 1);
+}
+
+static inline void set_bit(__u64 *bits, __u64 index)
+{
+	bits[index / 64] |= 1ULL << index % 64;
+}
+
+/* For qsort(): by a number, or by one that comes first in a structure */
+static inline int ut_compare_numbers(const void *a, const void *b)
+{
+	const __u64 *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
 
 /* An array of structures of @size bytes */
 struct array {
@@ -57,7 +86,7 @@ struct map {
 	size_t	nr;
 };
 
-static inline __u64 mix(__u64 key)
+static inline __u64 map_hash(__u64 key)
 {
 	key *= 0x9e3779b97f4a7c15ULL;
 	return key ^ key >> 29;
@@ -69,7 +98,7 @@ static inline __u32 map_get(const struct map *map, __u64 key)
 
 	if (!map->size)
 		return NONE;
-	for (i = mix(key) & (map->size - 1); map->keys[i]; i = (i + 1) & (map->size - 1)) {
+	for (i = map_hash(key) & (map->size - 1); map->keys[i]; i = (i + 1) & (map->size - 1)) {
 		if (map->keys[i] == key + 1)
 			return map->values[i];
 	}
@@ -78,7 +107,7 @@ static inline __u32 map_get(const struct map *map, __u64 key)
 
 static inline void map_put(struct map *map, __u64 key, __u32 value)
 {
-	size_t i = mix(key) & (map->size - 1);
+	size_t i = map_hash(key) & (map->size - 1);
 
 	while (map->keys[i])
 		i = (i + 1) & (map->size - 1);

@@ -254,12 +254,6 @@ void ut_state_after_call(struct state *s, unsigned int clobbers, unsigned int po
 	s->regs[INSN_RSP] = plus(s->regs[INSN_RSP], pops);
 }
 
-static __u64 mix(__u64 key)
-{
-	key *= 0x9e3779b97f4a7c15ULL;
-	return key ^ key >> 29;
-}
-
 __u32 ut_state_hash(const struct state *s)
 {
 	size_t i, len = offsetof(struct state, slots) + s->nr_slots * sizeof(struct slot);
@@ -267,7 +261,7 @@ __u32 ut_state_hash(const struct state *s)
 
 	for (i = 0; i < len; i += sizeof(word)) {
 		memcpy(&word, (const char *)s + i, sizeof(word));
-		hash = mix(hash ^ word);
+		hash = map_hash(hash ^ word);
 	}
 	return hash ^ hash >> 32;
 }
