@@ -56,38 +56,43 @@ enum {
 /* An expression that depends on the IP is spread over so many bytes at most. */
 #define MAX_SPREAD		(1 << 20)
 
+/* Groups of seven bits, the lowest first; the last byte, and whether it has more than 64 bits */
+static inline __u64 get_leb(struct ut_cursor *c, unsigned int *shift, __u8 *byte, bool *too_long)
+{
+	__u64 value = 0;
+
+	do {
+		*byte = ut_get(c, 1);
+		if (*shift < 64)
+			value |= (__u64)(*byte & 0x7f) << *shift;
+		if (*shift == 63 ? *byte & 0x7e : *shift > 63 && (*byte & 0x7f))
+			*too_long = true;
+		*shift = *shift < 64 ? *shift + 7 : *shift;
+	} while (!c->bad && (*byte & 0x80));
+	return c->bad ? 0 : value;
+}
+
 __u64 ut_get_uleb_long(struct ut_cursor *c)
 {
 	unsigned int shift = 0;
-	__u64 value = 0;
+	bool too_long = false;
 	__u8 byte;
+	__u64 value = get_leb(c, &shift, &byte, &too_long);
 
-	do {
-		byte = ut_get_u8(c);
-		if (shift < 64)
-			value |= (__u64)(byte & 0x7f) << shift;
-		if (shift == 63 ? byte & 0x7e : shift > 63 && (byte & 0x7f))
-			c->bad = true;
-		shift = shift < 64 ? shift + 7 : shift;
-	} while (!c->bad && (byte & 0x80));
+	c->bad |= too_long;
 	return c->bad ? 0 : value;
 }
 
 __s64 ut_get_sleb(struct ut_cursor *c)
 {
 	unsigned int shift = 0;
-	__u64 value = 0;
+	bool too_long;
 	__u8 byte;
+	__u64 value = get_leb(c, &shift, &byte, &too_long);
 
-	do {
-		byte = ut_get_u8(c);
-		if (shift < 64)
-			value |= (__u64)(byte & 0x7f) << shift;
-		shift = shift < 64 ? shift + 7 : shift;
-	} while (!c->bad && (byte & 0x80));
-	if (shift < 64 && (byte & 0x40))
+	if (!c->bad && shift < 64 && (byte & 0x40))
 		value |= ~0ULL << shift;
-	return c->bad ? 0 : (__s64)value;
+	return value;
 }
 
 /* A number in the format of an encoded address, without its base */
@@ -98,19 +103,19 @@ __u64 ut_get_encoded(struct ut_cursor *c, __u8 encoding)
 	case 0x04:
 	case 0x08:
 	case 0x0c:
-		return ut_get_u64(c);
+		return ut_get(c, 8);
 	case 0x01:
 		return ut_get_uleb(c);
 	case 0x02:
-		return ut_get_u16(c);
+		return ut_get(c, 2);
 	case 0x03:
-		return ut_get_u32(c);
+		return ut_get(c, 4);
 	case 0x09:
 		return ut_get_sleb(c);
 	case 0x0a:
-		return (__s64)(__s16)ut_get_u16(c);
+		return (__s64)(__s16)ut_get(c, 2);
 	case 0x0b:
-		return (__s64)(__s32)ut_get_u32(c);
+		return (__s64)(__s32)ut_get(c, 4);
 	default:
 		c->bad = true;
 		return 0;
@@ -261,19 +266,12 @@ static bool change_state(struct ut_cursor *c, __u8 op, const struct ut_cie *cie,
 /* The state that a register had in the first row */
 static void restore(struct ut_state *state, const struct ut_cie *cie, __u64 reg)
 {
-	switch (reg) {
-	case UT_REG_FP:
-		state->fp = cie->state.fp;
-		break;
-	case UT_REG_SP:
-		state->sp = cie->state.sp;
-		break;
-	case UT_REG_RA:
-		state->ra = cie->state.ra;
-		break;
-	default:
+	struct ut_loc *loc = loc_of(state, reg);
+
+	if (loc)
+		*loc = *loc_of((struct ut_state *)&cie->state, reg);
+	else
 		set_loc(state, reg, UT_UNSPECIFIED, 0);
-	}
 }
 
 /* Instructions of a CIE make the state of all its FDEs. */
@@ -282,7 +280,7 @@ static bool run_cie(struct ut_cie *cie)
 	struct ut_cursor c = { .pos = cie->program, .end = cie->program_end };
 
 	while (ut_more(&c)) {
-		__u8 op = ut_get_u8(&c);
+		__u8 op = ut_get(&c, 1);
 
 		if ((op & 0xc0) == CFA_OFFSET) {
 			set_loc(&cie->state, op & 0x3f, UT_OFFSET,
@@ -319,10 +317,10 @@ static bool read_augmentation(struct ut_cursor *c, const char *augmentation,
 	for (augmentation++; *augmentation; augmentation++) {
 		switch (*augmentation) {
 		case 'R':
-			cie->encoding = ut_get_u8(&data);
+			cie->encoding = ut_get(&data, 1);
 			break;
 		case 'P':
-			encoding = ut_get_u8(&data);
+			encoding = ut_get(&data, 1);
 			/* An aligned one needs its address; no compiler makes it. */
 			if (encoding == UT_PE_ALIGNED)
 				return false;
@@ -330,7 +328,7 @@ static bool read_augmentation(struct ut_cursor *c, const char *augmentation,
 				ut_get_encoded(&data, encoding);
 			break;
 		case 'L':
-			cie->lsda = ut_get_u8(&data);
+			cie->lsda = ut_get(&data, 1);
 			break;
 		case 'S':
 			cie->signal = true;
@@ -354,7 +352,7 @@ static void read_cie(struct ut_cursor *c, const struct ut_section *section,
 	__u8 version;
 
 	cie->unreadable = UNWIND_TABLE_R_CFI;
-	version = ut_get_u8(c);
+	version = ut_get(c, 1);
 	if (version != 1 && version != 3 && !(version == 4 && section->debug))
 		return;
 	augmentation = (const char *)c->pos;
@@ -365,13 +363,13 @@ static void read_cie(struct ut_cursor *c, const struct ut_section *section,
 	}
 	c->pos = end + 1;
 	/* Size of an address, and of a segment's number */
-	if (version == 4 && (ut_get_u8(c) != 8 || ut_get_u8(c) != 0))
+	if (version == 4 && (ut_get(c, 1) != 8 || ut_get(c, 1) != 0))
 		return;
 	if (!strcmp(augmentation, "eh"))
-		ut_get_u64(c);
+		ut_get(c, 8);
 	cie->code_align = ut_get_uleb(c);
 	cie->data_align = ut_get_sleb(c);
-	ra = version == 1 ? ut_get_u8(c) : ut_get_uleb(c);
+	ra = version == 1 ? ut_get(c, 1) : ut_get_uleb(c);
 	if (!read_augmentation(c, augmentation, cie)) {
 		if (c->bad)
 			cie->unreadable = UNWIND_TABLE_R_BAD;
@@ -386,25 +384,13 @@ static void read_cie(struct ut_cursor *c, const struct ut_section *section,
 		cie->unusable = UNWIND_TABLE_R_CFI;
 }
 
-static void *grow(void *array, size_t nr, size_t *max, size_t size)
-{
-	size_t want = *max ? 2 * *max : 64;
-
-	if (nr < *max)
-		return array;
-	array = realloc(array, want * size);
-	if (array)
-		*max = want;
-	return array;
-}
-
 static int new_cie(struct ut_fdes *fdes, struct ut_cie **cie)
 {
 	struct ut_cie *cies;
 
 	if (fdes->nr_cies == MAX_CIES)
 		return -EFBIG;
-	cies = grow(fdes->cies, fdes->nr_cies, &fdes->max_cies, sizeof(*cies));
+	cies = ut_grow(fdes->cies, fdes->nr_cies, &fdes->max_cies, sizeof(*cies));
 	if (!cies)
 		return -ENOMEM;
 	fdes->cies = cies;
@@ -487,7 +473,7 @@ static int read_fde(struct ut_cursor *c, struct ut_build *build,
 
 	if (fdes->nr_fdes == MAX_FDES)
 		return -EFBIG;
-	fde = grow(fdes->fdes, fdes->nr_fdes, &fdes->max_fdes, sizeof(*fde));
+	fde = ut_grow(fdes->fdes, fdes->nr_fdes, &fdes->max_fdes, sizeof(*fde));
 	if (!fde)
 		return -ENOMEM;
 	fdes->fdes = fde;
@@ -538,7 +524,7 @@ int ut_cfi_read(struct ut_build *build, const struct ut_section *section,
 
 		if (!ut_work(&build->work, UT_WORK_RECORD))
 			return -E2BIG;
-		len = ut_get_u32(&c);
+		len = ut_get(&c, 4);
 		if (!len) {
 			if (!section->exact)
 				break;
@@ -546,7 +532,7 @@ int ut_cfi_read(struct ut_build *build, const struct ut_section *section,
 		}
 		is_long = len == 0xffffffff;
 		if (is_long)
-			len = ut_get_u64(&c);
+			len = ut_get(&c, 8);
 		record.pos = ut_skip(&c, len);
 		if (!record.pos) {
 			count(stats, UNWIND_TABLE_R_BAD);
@@ -557,7 +543,7 @@ int ut_cfi_read(struct ut_build *build, const struct ut_section *section,
 
 		id_at = record.pos;
 		/* In .eh_frame it always has four bytes. */
-		id = is_long && section->debug ? ut_get_u64(&record) : ut_get_u32(&record);
+		id = is_long && section->debug ? ut_get(&record, 8) : ut_get(&record, 4);
 		cie_id = section->debug ? (is_long ? ~0ULL : 0xffffffff) : 0;
 		if (record.bad) {
 			count(stats, UNWIND_TABLE_R_BAD);
@@ -723,16 +709,16 @@ static bool get_advance(struct ut_cursor *c, __u8 op, const struct ut_cie *cie, 
 		delta = op & 0x3f;
 		break;
 	case CFA_ADVANCE_LOC1:
-		delta = ut_get_u8(c);
+		delta = ut_get(c, 1);
 		break;
 	case CFA_ADVANCE_LOC2:
-		delta = ut_get_u16(c);
+		delta = ut_get(c, 2);
 		break;
 	case CFA_ADVANCE_LOC4:
-		delta = ut_get_u32(c);
+		delta = ut_get(c, 4);
 		break;
 	case CFA_ADVANCE_LOC8:
-		delta = ut_get_u64(c);
+		delta = ut_get(c, 8);
 		break;
 	case CFA_SET_LOC:
 		delta = get_address(c, cie->section, cie->encoding);
@@ -754,7 +740,7 @@ static bool remember(struct ut_machine *machine, const struct ut_state *state)
 
 	if (machine->nr == MAX_REMEMBERED)
 		return false;
-	stack = grow(machine->stack, machine->nr, &machine->max, sizeof(*stack));
+	stack = ut_grow(machine->stack, machine->nr, &machine->max, sizeof(*stack));
 	if (!stack)
 		return false;
 	machine->stack = stack;
@@ -814,7 +800,7 @@ int ut_cfi_run(struct ut_build *build, const struct ut_fdes *fdes,
 	state.kept_reg = machine->kept_reg;
 	state.kept = 0;
 	while (reason == UT_NO_REASON && ut_more(&c)) {
-		__u8 op = ut_get_u8(&c);
+		__u8 op = ut_get(&c, 1);
 
 		if (!get_advance(&c, op, cie, ut_addr_of(segment, loc), &advance)) {
 			if (!change_fde_state(&c, op, cie, &state, machine))

@@ -111,38 +111,36 @@ static bool is_function(const struct compare *c, const struct ut_fde *fde)
 
 static int follow_fdes(struct compare *c, bool declare)
 {
+	struct ut_follow *follow = c->build.follow;
 	size_t i;
 	int err = 0;
 
 	for (i = 0; i < c->fdes.nr_fdes && !err; i++) {
 		const struct ut_fde *fde = &c->fdes.fdes[i];
-		const struct ut_segment *segment = &c->elf->code[fde->segment];
-		__u64 addr = ut_addr_of(segment, fde->start);
+		__u64 addr = ut_addr_of(&c->elf->code[fde->segment], fde->start);
 
-		if (!is_function(c, fde))
-			continue;
-		err = declare ? ut_follow_declare(c->build.follow, addr) :
-				ut_follow_from(c->build.follow, addr, UT_FOLLOW_CERTAIN);
+		if (is_function(c, fde))
+			err = declare ? ut_follow_declare(follow, addr) :
+					ut_follow_from(follow, addr, UT_FOLLOW_CERTAIN);
 	}
 	return err;
 }
 
+static int follow_all_fdes(struct ut_build *build, void *data)
+{
+	int err = follow_fdes(data, true);
+
+	(void)build;
+	return err ? err : follow_fdes(data, false);
+}
+
 static int follow_given(struct compare *c)
 {
-	unsigned int pass;
 	int err = ut_starts_find(&c->build);
 
 	if (!err)
 		err = ut_follow_new(&c->build, 0, ~0ULL, &c->build.follow);
-	for (pass = 0; pass < UT_FOLLOW_PASSES && !err; pass++) {
-		err = follow_fdes(c, true);
-		if (!err)
-			err = follow_fdes(c, false);
-		if (err || ut_follow_is_final(c->build.follow) || pass + 1 == UT_FOLLOW_PASSES)
-			break;
-		ut_follow_again(c->build.follow);
-	}
-	return err;
+	return err ? err : ut_follow_passes(&c->build, follow_all_fdes, c);
 }
 
 static int follow_found(struct compare *c)
@@ -168,40 +166,38 @@ static bool read_lsda(const struct compare *c, __u64 *addr, __u64 *len, __u8 *en
 		size /= 2;
 	at = (struct ut_cursor){ .pos = head, .end = head + size };
 	/* Another base than the function's start is not in use. */
-	if (ut_get_u8(&at) != UT_PE_OMIT)
+	if (ut_get(&at, 1) != UT_PE_OMIT)
 		return false;
-	types = ut_get_u8(&at);
+	types = ut_get(&at, 1);
 	if (types != UT_PE_OMIT)
 		ut_get_uleb(&at);
-	*encoding = ut_get_u8(&at);
+	*encoding = ut_get(&at, 1);
 	*len = ut_get_uleb(&at);
 	*addr += at.pos - head;
 	return !at.bad;
 }
 
-static int push(__u64 **todo, size_t *nr, __u64 addr)
+static int push(struct array *todo, __u64 addr)
 {
-	__u64 *more = realloc(*todo, (*nr + 1) * sizeof(addr));
+	int err = array_grow(todo);
 
-	if (!more)
-		return -ENOMEM;
-	more[(*nr)++] = addr;
-	*todo = more;
-	return 0;
+	if (!err)
+		((__u64 *)todo->items)[todo->nr++] = addr;
+	return err;
 }
 
 /* The code that only a landing pad leads to; behind a call, up to the end of the FDE */
 static int follow_pad(struct compare *c, __u64 addr)
 {
+	struct array todo = { .size = sizeof(addr) };
 	const struct ut_segment *segment;
-	__u64 *todo = NULL, at;
 	struct insn insn;
-	size_t nr = 0;
 	__u8 code[16];
-	int err = push(&todo, &nr, addr);
+	__u64 at;
+	int err = push(&todo, addr);
 
-	while (nr && !err) {
-		addr = todo[--nr];
+	while (todo.nr && !err) {
+		addr = ((__u64 *)todo.items)[--todo.nr];
 		segment = ut_elf_code_at(c->elf, addr);
 		if (!segment)
 			continue;
@@ -212,12 +208,12 @@ static int follow_pad(struct compare *c, __u64 addr)
 			continue;
 		set_bits(c->pads, at, at + insn.len);
 		if (insn.op == INSN_JUMP || insn.op == INSN_BRANCH)
-			err = push(&todo, &nr, insn.imm);
+			err = push(&todo, insn.imm);
 		if (!err && (insn.op < INSN_JUMP || insn.op == INSN_BRANCH) &&
 		    !bit(c->starts, at + insn.len))
-			err = push(&todo, &nr, addr + insn.len);
+			err = push(&todo, addr + insn.len);
 	}
-	free(todo);
+	array_free(&todo);
 	return err;
 }
 

@@ -121,14 +121,9 @@ const struct ut_segment *ut_elf_code_at(const struct ut_elf *elf, __u64 addr)
 	return NULL;
 }
 
-/**
- * ut_elf_text - Where does a section with code begin and end?
- * @elf:	The file
- * @at:		Offset in the file from which it is looked for, gets where it begins
- * @end:	Offset up to which; @at gets it if there is none
- * @text_end:	Gets where it ends
- *
- * Without sections, all of a segment may be code.
+/*
+ * Where does the next section with code begin, from the offset @at on, and where does it end? @at
+ * gets @end if there is none. Without sections, all of a segment may be code.
  */
 void ut_elf_text(const struct ut_elf *elf, __u64 *at, __u64 end, __u64 *text_end)
 {
@@ -211,16 +206,9 @@ bool ut_elf_read_addr(const struct ut_elf *elf, __u64 addr, void *to, size_t len
 	       ut_elf_read(elf, position(elf, segment, addr), to, len);
 }
 
-/**
- * ut_elf_each - Look at each record of a table
- * @records:	What the records are, and what is done with them
- * @at:		Where the table is
- * @left:	Its length
- * @read:	Reads from there: by a position, or by an address
- *
+/*
+ * Look at each record of a table at @at, which @read reads: by a position, or by an address.
  * Records that cannot be read, and those after them, are passed over.
- *
- * Return: 0, or a negative errno.
  */
 int ut_elf_each(const struct ut_records *records, __u64 at, __u64 left, ut_elf_read_t read)
 {

@@ -16,13 +16,10 @@ enum ut_follow_start {
 	UT_FOLLOW_DOUBTFUL,		/* the same, and two calls of it, or a return before it */
 };
 
-/* Passes over all code, each with the results of the last one */
-#define UT_FOLLOW_PASSES	3
-
 int ut_follow_new(struct ut_build *build, __u64 start, __u64 end, struct ut_follow **follow);
-bool ut_follow_is_final(struct ut_follow *follow);
-void ut_follow_again(struct ut_follow *follow);
 void ut_follow_free(struct ut_follow *follow);
+int ut_follow_passes(struct ut_build *build, int (*pass)(struct ut_build *build, void *data),
+		     void *data);
 int ut_follow_found(struct ut_build *build, const struct ut_segment *segment, __u64 start,
 		    __u64 end);
 int ut_follow_declare(struct ut_follow *follow, __u64 addr);

@@ -156,7 +156,7 @@ static int next_unframed(struct ut_build *build, const struct ut_segment *segmen
 			return err;
 		scan = build->scan;
 		if (!ut_bytes_prologue(scan->code + (*at - scan->start),
-				 scan->start + scan->len - *at) &&
+				       scan->start + scan->len - *at) &&
 		    is_start(build, segment, *at, false))
 			return 0;
 		++*at;
@@ -165,18 +165,11 @@ static int next_unframed(struct ut_build *build, const struct ut_segment *segmen
 	return 0;
 }
 
-/**
- * ut_framed_next - Where does code begin, or cease, to keep frame pointers?
- * @build:	The file
- * @segment:	Segment of the code
- * @at:		Offset in the file, gets that of the next change
- * @end:	End of code without FDE, which @at gets if there is no change
- * @framed:	Does the code at @at keep a frame pointer? Gets whether it does after the change
- *
- * Code keeps a frame pointer from the start of a function that begins by making a frame,
- * up to the next start.
- *
- * Return: 0, or a negative errno.
+/*
+ * Where does code begin, or cease, to keep frame pointers? It does so from the start of a function
+ * that begins by making a frame, up to the next start. @at is an offset in code without FDE, and
+ * gets that of the change, or @end. @framed says whether the code there keeps a frame pointer, and
+ * gets whether it does after the change.
  */
 int ut_framed_next(struct ut_build *build, const struct ut_segment *segment, __u64 *at,
 		   __u64 end, bool *framed)

@@ -117,17 +117,13 @@ static bool has_start(struct ut_build *build, const struct ut_segment *segment, 
 	return false;
 }
 
-/**
- * ut_follow_found - Follow code from all evidence of starts of functions in it
- * @build:	The file, whose @follow gets it
- * @segment:	Segment of the code
- * @start:	Offset in the file of its first byte
- * @end:	Offset of the byte behind it
- *
- * Return: 0, or a negative errno.
- */
-int ut_follow_found(struct ut_build *build, const struct ut_segment *segment, __u64 start,
-		    __u64 end)
+struct range {
+	const struct ut_segment	*segment;
+	__u64			start;
+	__u64			end;
+};
+
+static int follow_range(struct ut_build *build, void *data)
 {
 	/* The surest first: less sure ones may be in the middle of their code. */
 	static const struct {
@@ -143,8 +139,29 @@ int ut_follow_found(struct ut_build *build, const struct ut_segment *segment, __
 		{ UT_START_CALL, false },
 		{ UT_START_JUMP, true },
 	};
-	unsigned int i, pass;
-	__u64 at;
+	const struct range *range = data;
+	const struct ut_segment *segment = range->segment;
+	__u64 start = range->start, end = range->end, at;
+	unsigned int i;
+	int err = 0;
+
+	/* Code that runs into a function ends there, whichever is followed first. */
+	for (at = start; !err; at++) {
+		at = ut_starts_find_next(build, segment, UT_START_SYMBOL, at, end);
+		if (at == end)
+			break;
+		err = ut_follow_declare(build->follow, ut_addr_of(segment, at));
+	}
+	for (i = 0; i < ARRAY_SIZE(order) && !err; i++)
+		err = follow_from(build, segment, start, end, order[i].kind, order[i].aligned);
+	return err;
+}
+
+/* Follow code in [start, end) of a file's offsets from all evidence of functions in it. */
+int ut_follow_found(struct ut_build *build, const struct ut_segment *segment, __u64 start,
+		    __u64 end)
+{
+	struct range range = { segment, start, end };
 	int err = ut_starts_find(build);
 
 	if (err || !has_start(build, segment, start, end))
@@ -152,23 +169,7 @@ int ut_follow_found(struct ut_build *build, const struct ut_segment *segment, __
 	if (!build->follow)
 		err = ut_follow_new(build, build->no_cfi ? 0 : start, build->no_cfi ? ~0ULL : end,
 				    &build->follow);
-	for (pass = 0; pass < UT_FOLLOW_PASSES && !err; pass++) {
-		/* Code that runs into a function ends there, whichever is followed first. */
-		for (at = start; !err; at++) {
-			at = ut_starts_find_next(build, segment, UT_START_SYMBOL, at, end);
-			if (at == end)
-				break;
-			err = ut_follow_declare(build->follow,
-						ut_addr_of(segment, at));
-		}
-		for (i = 0; i < ARRAY_SIZE(order) && !err; i++)
-			err = follow_from(build, segment, start, end, order[i].kind,
-					  order[i].aligned);
-		if (err || ut_follow_is_final(build->follow) || pass + 1 == UT_FOLLOW_PASSES)
-			break;
-		ut_follow_again(build->follow);
-	}
-	return err;
+	return err ? err : ut_follow_passes(build, follow_range, &range);
 }
 
 /* Follow the code of a gap. If that fails, the rest of the table is as good. */

@@ -86,12 +86,7 @@ static int note_import(void *data, const void *record)
 	return target == NONE ? 0 : map_add(&imports->build->imports, rela->r_offset, target);
 }
 
-/**
- * ut_imports_find - Find where pointers to functions lead
- * @build:	The table, which gets the targets, once
- *
- * Return: 0, or a negative errno.
- */
+/* Find where pointers to functions lead, once. */
 int ut_imports_find(struct ut_build *build)
 {
 	const struct ut_elf *elf = &build->elf;

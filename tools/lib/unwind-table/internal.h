@@ -3,20 +3,28 @@
 #define __UNWIND_TABLE_INTERNAL_H
 
 /*
- * The interfaces between the parts of the library. A file goes through the parts in
- * this order:
+ * The parts of the library: what each of them answers, and who calls it.
  *
- *	elf.c	reads headers: where code is, and where the CFI
- *	cfi.c	splits .eh_frame or .debug_frame into FDEs, and runs one of them
- *	expr.c	reduces DWARF expressions to what a rule can express
- *	make.c	sorts FDEs, resolves overlaps and finds the gaps
- *	gaps.c	knows what some gaps are
- *	framed.c finds code that keeps a frame pointer
- *	known.c	knows some code byte by byte
- *	starts.c finds out where functions start that have no FDE
- *	bytes.c	knows what prologues, padding and ends of functions look like
- *	callee.c knows where a register is that has the CFA and was saved
- *	rows.c	collects rows and rules and puts the table together
+ *	make.c		What is the table of a file?				The user
+ *	print.c		What is it as text?					The user
+ *	compare.c	Do the instructions say what CFI says?			The user
+ *	elf.c		Where is a file's code, and where its CFI?		All
+ *	cfi.c		What FDEs are there, and what rows has one?		make.c, callee.c
+ *	expr.c		What rule does a row have, also by an expression?	cfi.c
+ *	rows.c		How do rows and rules become a table?			cfi.c, gaps.c
+ *	callee.c	Where is a register saved that has the CFA?		make.c, rows.c
+ *	gaps.c		What is code without FDE?				rows.c
+ *	known.c		Is it code that is known byte by byte?			gaps.c
+ *	framed.c	Does it keep a frame pointer?				gaps.c
+ *	starts.c	What says that a function starts somewhere?		gaps.c, pieces.c
+ *	bytes.c		Do bytes look like a prologue, padding, or an end?	framed.c, pieces.c
+ *	follow.c	What rules do the instructions lead to?			gaps.c, compare.c
+ *	pieces.c	Which code is followed, and where do functions begin?	follow.c, paths.c
+ *	paths.c		Which paths are there, and what is known on them?	follow.c, jumps.c
+ *	jumps.c		Where do jumps lead whose targets are computed?		paths.c
+ *	imports.c	Where do the pointers lead that the loader sets?	follow.c
+ *	state.c		What does an instruction change, and what is the rule?	paths.c
+ *	insn.c		What is the effect of an instruction?			paths.c, callee.c
  *
  * An error that concerns a file as a whole is a negative errno. An error in a piece of it
  * is a reason (enum unwind_table_reason), and the code of that piece is unknown, or only
@@ -161,7 +169,8 @@ struct ut_elf {
 
 /* Evidence of starts of functions: see starts.c */
 struct ut_starts {
-	__u64			*bits[UT_NR_STARTS];	/* by byte of code; NULL: not asked for yet */
+	/* By byte of code; NULL: not asked for yet */
+	__u64			*bits[UT_NR_STARTS];
 	ut_starts_call_t	call;		/* for each call, perhaps more than once */
 	void			*call_data;
 	/* Addresses of data that instructions seem to compute, sorted */
@@ -278,26 +287,6 @@ static inline __u64 ut_get(struct ut_cursor *c, size_t size)
 	if (at)
 		memcpy(&value, at, size);
 	return value;
-}
-
-static inline __u8 ut_get_u8(struct ut_cursor *c)
-{
-	return ut_get(c, 1);
-}
-
-static inline __u16 ut_get_u16(struct ut_cursor *c)
-{
-	return ut_get(c, 2);
-}
-
-static inline __u32 ut_get_u32(struct ut_cursor *c)
-{
-	return ut_get(c, 4);
-}
-
-static inline __u64 ut_get_u64(struct ut_cursor *c)
-{
-	return ut_get(c, 8);
 }
 
 __u64 ut_get_uleb_long(struct ut_cursor *c);
@@ -594,8 +583,7 @@ struct ut_view {
 void ut_view_open(struct ut_view *view, const void *data);
 
 /* The block may be anywhere, so its elements need not be aligned. */
-static inline struct unwind_table_run
-ut_view_run(const struct ut_view *v, size_t i)
+static inline struct unwind_table_run ut_view_run(const struct ut_view *v, size_t i)
 {
 	struct unwind_table_run value;
 
@@ -611,14 +599,7 @@ static inline __u32 ut_view_block(const struct ut_view *v, size_t i)
 	return value;
 }
 
-/* The first row of a page; of the one after the last, the number of rows */
-static inline __u32 ut_view_page(const struct ut_view *v, size_t i)
-{
-	return i ? ut_view_block(v, i * UT_PAGE_BLOCKS(v->header.block_shift)) + 1 : 0;
-}
-
-static inline struct unwind_table_row
-ut_view_row(const struct ut_view *v, size_t i)
+static inline struct unwind_table_row ut_view_row(const struct ut_view *v, size_t i)
 {
 	struct unwind_table_row value;
 
@@ -626,13 +607,18 @@ ut_view_row(const struct ut_view *v, size_t i)
 	return value;
 }
 
-static inline struct unwind_table_rule
-ut_view_rule(const struct ut_view *v, size_t i)
+static inline struct unwind_table_rule ut_view_rule(const struct ut_view *v, size_t i)
 {
 	struct unwind_table_rule value;
 
 	memcpy(&value, v->rules + i * sizeof(value), sizeof(value));
 	return value;
+}
+
+/* The first row of a page; of the one after the last, the number of rows */
+static inline __u32 ut_view_page(const struct ut_view *v, size_t i)
+{
+	return i ? ut_view_block(v, i * UT_PAGE_BLOCKS(v->header.block_shift)) + 1 : 0;
 }
 
 #endif /* __UNWIND_TABLE_INTERNAL_H */

@@ -44,23 +44,31 @@ static inline int ut_compare_numbers(const void *a, const void *b)
 struct array {
 	void	*items;
 	size_t	size;
+	size_t	max;
 	__u32	nr;
-	__u32	max;
 };
+
+/* Room for one more item of @size bytes behind @nr of them: the items, or NULL */
+static inline void *ut_grow(void *items, size_t nr, size_t *max, size_t size)
+{
+	size_t want = *max ? 2 * *max : 64;
+
+	if (nr < *max)
+		return items;
+	items = realloc(items, want * size);
+	if (items)
+		*max = want;
+	return items;
+}
 
 /* Room for one more: 0 or -ENOMEM */
 static inline int array_grow(struct array *array)
 {
-	__u32 max = array->max ? 2 * array->max : 256;
-	void *items;
+	void *items = ut_grow(array->items, array->nr, &array->max, array->size);
 
-	if (array->nr < array->max)
-		return 0;
-	items = realloc(array->items, max * array->size);
 	if (!items)
 		return -ENOMEM;
 	array->items = items;
-	array->max = max;
 	return 0;
 }
 
@@ -77,6 +85,16 @@ static inline int array_push(struct array *array, __u32 number)
 static inline __u32 array_pop(struct array *array)
 {
 	return ((__u32 *)array->items)[--array->nr];
+}
+
+static inline void array_clear(struct array *array)
+{
+	array->nr = 0;
+}
+
+static inline void array_free(struct array *array)
+{
+	free(array->items);
 }
 
 struct map {
@@ -152,6 +170,25 @@ static inline void map_free(struct map *map)
 {
 	free(map->keys);
 	free(map->values);
+}
+
+/* An array whose items are found by a key */
+struct keyed {
+	struct array	all;
+	struct map	at;
+};
+
+static inline __u32 keyed_get(const struct keyed *keyed, __u64 key)
+{
+	return map_get(&keyed->at, key);
+}
+
+/* Room for one more with a key, at the end: 0 or -ENOMEM */
+static inline int keyed_grow(struct keyed *keyed, __u64 key)
+{
+	int err = array_grow(&keyed->all);
+
+	return err ? err : map_add(&keyed->at, key, keyed->all.nr);
 }
 
 #endif /* __UNWIND_TABLE_MAP_H */

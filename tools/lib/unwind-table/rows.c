@@ -31,7 +31,7 @@ struct ut_rows {
 
 	struct unwind_table_row		*rows;
 	__u32				nr_rows;
-	__u32				max_rows;
+	size_t				max_rows;
 
 	struct unwind_table_rule	*rules;
 	__u32				nr_rules;
@@ -213,24 +213,19 @@ void ut_rows_free(struct ut_rows *rows)
 /* A row of the current page; one with the same rule goes on instead. */
 static int add_row(struct ut_rows *rows, __u64 start, __u16 rule)
 {
+	struct unwind_table_row *more;
 	__u32 nr = rows->nr_rows;
 
 	if (nr > rows->pages[rows->page] && rows->rows[nr - 1].rule == rule)
 		return 0;
 	if (nr == UNWIND_TABLE_MAX_ROWS)
 		return -EFBIG;
-	if (nr == rows->max_rows) {
-		__u32 max = nr ? 2 * nr : 1024;
-		struct unwind_table_row *more;
-
-		more = realloc(rows->rows, max * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		rows->rows = more;
-		rows->max_rows = max;
-	}
-	rows->rows[nr].offset = start - rows->page_start;
-	rows->rows[nr].rule = rule;
+	more = ut_grow(rows->rows, nr, &rows->max_rows, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	rows->rows = more;
+	more[nr].offset = start - rows->page_start;
+	more[nr].rule = rule;
 	rows->nr_rows++;
 	return 0;
 }

@@ -56,19 +56,15 @@ static size_t data_to(const struct ut_starts *starts, __u64 addr)
 bool ut_starts_add_data(struct ut_starts *starts, __u64 addr)
 {
 	size_t before = data_to(starts, addr);
+	__u64 *data;
 
 	if (starts->nr_data == MAX_DATA || (before && starts->data[before - 1] == addr))
 		return true;
-	if (starts->nr_data == starts->max_data) {
-		size_t max = starts->max_data ? 2 * starts->max_data : 1024;
-		__u64 *more = realloc(starts->data, max * sizeof(*more));
-
-		if (!more)
-			return false;
-		starts->data = more;
-		starts->max_data = max;
-	}
-	starts->data[starts->nr_data++] = addr;
+	data = ut_grow(starts->data, starts->nr_data, &starts->max_data, sizeof(*data));
+	if (!data)
+		return false;
+	starts->data = data;
+	data[starts->nr_data++] = addr;
 	return true;
 }
 
@@ -90,13 +86,7 @@ bool ut_starts_sort_data(struct ut_starts *starts)
 	return starts->nr_sorted > nr;
 }
 
-/**
- * ut_starts_data_end - Where does the data at an address end?
- * @starts:	What was found
- * @addr:	Address of data, as of a table
- *
- * Return: The next address that instructions seem to compute.
- */
+/* Where does the data at an address end? At the next one that instructions seem to compute. */
 __u64 ut_starts_data_end(const struct ut_starts *starts, __u64 addr)
 {
 	size_t next = data_to(starts, addr);
@@ -294,12 +284,7 @@ static int find_by_headers(struct ut_build *build)
 	return err;
 }
 
-/**
- * ut_starts_find - Look for evidence of starts of functions
- * @build:	The table, which gets it, once
- *
- * Return: 0, or a negative errno.
- */
+/* Look for evidence of starts of functions, once. */
 int ut_starts_find(struct ut_build *build)
 {
 	unsigned int i;
@@ -344,16 +329,7 @@ int ut_starts_find_calls(struct ut_build *build, ut_starts_call_t call, void *da
 	return ut_starts_find(build);
 }
 
-/**
- * ut_starts_find_next - The next start of a kind
- * @build:	The file, whose starts were found
- * @segment:	Segment of the code
- * @kind:	Kind of evidence
- * @at:		Offset in the file
- * @end:	Offset up to which to look
- *
- * Return: Offset of the start, at @at or behind it, or @end.
- */
+/* The next start of a kind, as an offset in the file: at @at, or behind it, or @end */
 __u64 ut_starts_find_next(const struct ut_build *build, const struct ut_segment *segment,
 			  enum ut_start kind, __u64 at, __u64 end)
 {

@@ -480,6 +480,14 @@ static bool find_word(const struct state *s, enum what wanted, unsigned int of,
 	return false;
 }
 
+static bool cfa_is_in(const struct state *s, unsigned int reg, struct unwind_table_rule *rule)
+{
+	if (s->regs[reg].what != CFA)
+		return false;
+	rule->cfa = reg_loc(UNWIND_TABLE_REG, reg, -s->regs[reg].off);
+	return true;
+}
+
 static bool find_cfa(const struct state *s, struct unwind_table_rule *rule)
 {
 	static const __u8 order[] = { INSN_RSP, INSN_RBP };
@@ -487,10 +495,8 @@ static bool find_cfa(const struct state *s, struct unwind_table_rule *rule)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(order); i++) {
-		if (s->regs[order[i]].what == CFA) {
-			rule->cfa = reg_loc(UNWIND_TABLE_REG, order[i], -s->regs[order[i]].off);
+		if (cfa_is_in(s, order[i], rule))
 			return true;
-		}
 	}
 	for (i = 0; i < ARRAY_SIZE(order); i++) {
 		if (find_word(s, CFA, 0, order[i], &rule->cfa, &value)) {
@@ -499,10 +505,8 @@ static bool find_cfa(const struct state *s, struct unwind_table_rule *rule)
 		}
 	}
 	for (i = 0; i < INSN_NR_REGS; i++) {
-		if (s->regs[i].what == CFA) {
-			rule->cfa = reg_loc(UNWIND_TABLE_REG, i, -s->regs[i].off);
+		if (cfa_is_in(s, i, rule))
 			return true;
-		}
 	}
 	return false;
 }
