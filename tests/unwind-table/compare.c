@@ -23,13 +23,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../tools/unwind-tables/dwarf-eval.h"
 #include "check.h"
 #include "unwind-table.h"
 
-#define NR_REGS		17
-#define REG_FP		6
-#define REG_SP		7
-#define REG_IP		16
 #define MAX_REPORTS	10
 #define MAX_SAVES	100000
 
@@ -113,30 +110,12 @@ struct file {
 
 static unsigned long counts[NR_RESULTS], nr_files, nr_rows, nr_places;
 
-/* The world that both are asked about */
-static __u64 regs[NR_REGS];
+/* What both are asked about: the file is mapped at a page that nobody knows. */
+static struct machine machine;
 
-static __u64 hash(__u64 x)
+static void make_machine(__u64 seed, __u64 addr)
 {
-	x ^= x >> 31;
-	x *= 0x7fb5d329728ea185ULL;
-	x ^= x >> 27;
-	x *= 0x81dadef4bc2dd44dULL;
-	return x ^ x >> 33;
-}
-
-static __u64 memory(__u64 addr)
-{
-	return hash(addr ^ 0x5bd1e9955bd1e995ULL);
-}
-
-static void make_world(__u64 seed, __u64 addr)
-{
-	int i;
-
-	for (i = 0; i < REG_IP; i++)
-		regs[i] = hash(seed * NR_REGS + i + 1) & ~7ULL;
-	regs[REG_IP] = (hash(seed + 99) & ~0xfffULL) + addr;
+	machine_init(&machine, seed, (seed * 0x7fb5d329728ea185ULL & ~0xfffULL) + addr);
 }
 
 /* The caller of a frame, by either method */
@@ -153,106 +132,22 @@ struct frame {
 };
 
 /* Evaluate operations of libdw; *@value: it is a value, not an address */
-static __u64 evaluate(const Dwarf_Op *ops, size_t n, const __u64 *cfa, bool *value,
-		      struct frame *frame)
+static __u64 evaluate(const Dwarf_Op *ops, size_t n, bool *value, struct frame *frame)
 {
-	__u64 stack[32], a, b;
-	unsigned int nr = 0, nr_regs = 0, nr_derefs = 0;
+	unsigned int nr_regs = 0, nr_derefs = 0;
+	__u64 result;
 	size_t i;
 
-	*value = false;
-	if (cfa)
-		stack[nr++] = *cfa;
-	for (i = 0; i < n && nr < 30; i++) {
-		const Dwarf_Op *op = &ops[i];
-
-		if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31) {
-			stack[nr++] = op->atom - DW_OP_lit0;
-			continue;
-		}
-		if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg16) {
-			nr_regs += op->atom != DW_OP_breg16;
-			stack[nr++] = regs[op->atom - DW_OP_breg0] + op->number;
-			continue;
-		}
-		if (op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg16) {
-			*value = true;
-			stack[nr++] = regs[op->atom - DW_OP_reg0];
-			continue;
-		}
-		switch (op->atom) {
-		case DW_OP_regx:
-			*value = true;
-			stack[nr++] = regs[op->number];
-			break;
-		case DW_OP_bregx:
-			nr_regs++;
-			stack[nr++] = regs[op->number] + op->number2;
-			break;
-		case DW_OP_call_frame_cfa:
-			stack[nr++] = *cfa;
-			break;
-		case DW_OP_const1u:
-		case DW_OP_const1s:
-		case DW_OP_const2u:
-		case DW_OP_const2s:
-		case DW_OP_const4u:
-		case DW_OP_const4s:
-		case DW_OP_const8u:
-		case DW_OP_const8s:
-		case DW_OP_constu:
-		case DW_OP_consts:
-			stack[nr++] = op->number;
-			break;
-		case DW_OP_stack_value:
-			*value = true;
-			break;
-		case DW_OP_plus_uconst:
-			stack[nr - 1] += op->number;
-			break;
-		case DW_OP_deref:
-			nr_derefs++;
-			stack[nr - 1] = memory(stack[nr - 1]);
-			break;
-		case DW_OP_dup:
-			stack[nr] = stack[nr - 1];
-			nr++;
-			break;
-		default:
-			if (nr < 2)
-				errx(2, "operation %#x on %u values", op->atom, nr);
-			b = stack[--nr];
-			a = stack[nr - 1];
-			switch (op->atom) {
-			case DW_OP_plus:
-				a += b;
-				break;
-			case DW_OP_minus:
-				a -= b;
-				break;
-			case DW_OP_mul:
-				a *= b;
-				break;
-			case DW_OP_and:
-				a &= b;
-				break;
-			case DW_OP_shl:
-				a <<= b;
-				break;
-			case DW_OP_ge:
-				a = (__s64)a >= (__s64)b;
-				break;
-			default:
-				errx(2, "operation %#x is not known", op->atom);
-			}
-			stack[nr - 1] = a;
-		}
+	for (i = 0; i < n; i++) {
+		nr_regs += ops[i].atom == DW_OP_bregx ||
+			   (ops[i].atom >= DW_OP_breg0 && ops[i].atom < DW_OP_breg0 + REG_IP);
+		nr_derefs += ops[i].atom == DW_OP_deref;
 	}
-	if (!nr)
-		errx(2, "expression without result");
 	if (nr_regs > 1 || nr_derefs > 1)
 		frame->complex = true;
-	return stack[nr - 1];
+	if (!dwarf_eval(&machine, ops, n, &result, value))
+		errx(2, "an expression that cannot be evaluated");
+	return result;
 }
 
 /* Value of a register in the caller; *@there: is there one? */
@@ -269,10 +164,10 @@ static __u64 register_of(Dwarf_Frame *dwarf, int reg, struct frame *frame, bool 
 	if (!n) {
 		/* NULL: the same; otherwise it is undefined. */
 		*there = !ops;
-		return regs[reg];
+		return machine.regs[reg];
 	}
-	at = evaluate(ops, n, &frame->cfa, &value, frame);
-	return value ? at : memory(at);
+	at = evaluate(ops, n, &value, frame);
+	return value ? at : machine_read(&machine, at);
 }
 
 static Dwarf_Frame *frame_at(struct file *file, __u64 addr)
@@ -319,7 +214,8 @@ static bool by_dwarf(struct file *file, __u64 addr, struct frame *frame)
 		free(dwarf);
 		return false;
 	}
-	frame->cfa = evaluate(ops, n, NULL, &there, frame);
+	frame->cfa = evaluate(ops, n, &there, frame);
+	machine.cfa = frame->cfa;
 	frame->stale_fp = is_stale(dwarf, ops, n);
 	frame->ra = register_of(dwarf, REG_IP, frame, &there);
 	frame->outermost = !there;
@@ -330,31 +226,15 @@ static bool by_dwarf(struct file *file, __u64 addr, struct frame *frame)
 	return true;
 }
 
-static __u64 at_loc(const struct unwind_table_loc *loc, __u64 cfa, __u64 same)
-{
-	switch (loc->where) {
-	case UNWIND_TABLE_SAME:
-		return same;
-	case UNWIND_TABLE_REG:
-		return regs[loc->reg] + loc->off;
-	case UNWIND_TABLE_REG_DEREF:
-		return memory(regs[loc->reg] + loc->off);
-	case UNWIND_TABLE_CFA:
-		return cfa + loc->off;
-	case UNWIND_TABLE_CFA_DEREF:
-		return memory(cfa + loc->off);
-	}
-	errx(2, "location of kind %u", loc->where);
-}
-
 static void by_rule(const struct unwind_table_rule *rule, struct frame *frame)
 {
 	frame->signal = rule->flags & UNWIND_TABLE_SIGNAL;
-	frame->cfa = at_loc(&rule->cfa, 0, 0) + rule->cfa_add;
-	frame->ra = at_loc(&rule->ra, frame->cfa, 0);
+	frame->cfa = machine_loc(&machine, &rule->cfa, 0) + rule->cfa_add;
+	machine.cfa = frame->cfa;
+	frame->ra = machine_loc(&machine, &rule->ra, 0);
 	frame->no_fp = rule->fp.where == UNWIND_TABLE_NONE;
 	if (!frame->no_fp)
-		frame->fp = at_loc(&rule->fp, frame->cfa, regs[REG_FP]);
+		frame->fp = machine_loc(&machine, &rule->fp, machine.regs[REG_FP]);
 }
 
 static enum result compare_callers(const struct frame *dwarf,
@@ -389,7 +269,7 @@ static enum result compare_rule(struct file *file, __u64 addr,
 {
 	struct frame dwarf;
 
-	make_world(addr ^ (__u64)rule->cfa.off << 40, addr);
+	make_machine(addr ^ (__u64)rule->cfa.off << 40, addr);
 	if (!by_dwarf(file, addr, &dwarf)) {
 		if (rule->kind == UNWIND_TABLE_NOT_COVERED)
 			return NOT_COVERED;
@@ -444,10 +324,11 @@ static bool saves(struct file *file, struct save *save, int reg, int cfa_off)
 			return false;
 		dwarf_frame_info(dwarf, &start, &end, &signal);
 		dwarf_frame_cfa(dwarf, &ops, &n);
-		frame.cfa = evaluate(ops, n, NULL, &value, &frame);
+		frame.cfa = evaluate(ops, n, &value, &frame);
+		machine.cfa = frame.cfa;
 		dwarf_frame_register(dwarf, reg, memory_of_ops, &ops, &n);
 		if (n) {
-			__u64 at = evaluate(ops, n, &frame.cfa, &value, &frame);
+			__u64 at = evaluate(ops, n, &value, &frame);
 
 			free(dwarf);
 			return !value && at == frame.cfa + cfa_off;

@@ -64,23 +64,6 @@ struct frame {
 /* ------------------------------------------------------------------------ */
 /* The table's side							      */
 
-static __u64 loc_value(const struct machine *machine,
-		       const struct unwind_table_loc *loc, __u64 same)
-{
-	switch (loc->where) {
-	case UNWIND_TABLE_REG:
-		return machine->regs[loc->reg] + loc->off;
-	case UNWIND_TABLE_REG_DEREF:
-		return machine_read(machine, machine->regs[loc->reg] + loc->off);
-	case UNWIND_TABLE_CFA:
-		return machine->cfa + loc->off;
-	case UNWIND_TABLE_CFA_DEREF:
-		return machine_read(machine, machine->cfa + loc->off);
-	default:
-		return same;
-	}
-}
-
 static void frame_of_rule(struct machine *machine,
 			  const struct unwind_table_rule *rule,
 			  struct frame *frame)
@@ -95,10 +78,10 @@ static void frame_of_rule(struct machine *machine,
 		frame->outermost = true;
 		return;
 	}
-	machine->cfa = loc_value(machine, &rule->cfa, 0) + rule->cfa_add;
+	machine->cfa = machine_loc(machine, &rule->cfa, 0) + rule->cfa_add;
 	frame->sp = machine->cfa;
-	frame->ip = loc_value(machine, &rule->ra, 0);
-	frame->fp = loc_value(machine, &rule->fp, machine->regs[REG_FP]);
+	frame->ip = machine_loc(machine, &rule->ra, 0);
+	frame->fp = machine_loc(machine, &rule->fp, machine->regs[REG_FP]);
 	frame->signal = rule->flags & UNWIND_TABLE_SIGNAL;
 	frame->no_fp = rule->fp.where == UNWIND_TABLE_NONE;
 }

@@ -38,6 +38,23 @@ __u64 machine_read(const struct machine *machine, __u64 address)
 	return mix(address ^ mix(machine->seed));
 }
 
+__u64 machine_loc(const struct machine *machine,
+		  const struct unwind_table_loc *loc, __u64 same)
+{
+	switch (loc->where) {
+	case UNWIND_TABLE_REG:
+		return machine->regs[loc->reg] + loc->off;
+	case UNWIND_TABLE_REG_DEREF:
+		return machine_read(machine, machine->regs[loc->reg] + loc->off);
+	case UNWIND_TABLE_CFA:
+		return machine->cfa + loc->off;
+	case UNWIND_TABLE_CFA_DEREF:
+		return machine_read(machine, machine->cfa + loc->off);
+	default:
+		return same;
+	}
+}
+
 static void push(struct stack *stack, __u64 value)
 {
 	if (stack->depth == STACK_SIZE)

@@ -5,6 +5,7 @@
 #include <elfutils/libdw.h>
 #include <stdbool.h>
 #include <linux/types.h>
+#include <linux/unwind_table.h>
 
 #define NR_REGS		17	/* DWARF numbers of x86-64; the last one is RIP */
 #define REG_FP		6
@@ -23,6 +24,10 @@ struct machine {
 
 void machine_init(struct machine *machine, __u64 seed, __u64 ip);
 __u64 machine_read(const struct machine *machine, __u64 address);
+
+/* The value of a location of a rule; @same: of one that is the same as in this frame */
+__u64 machine_loc(const struct machine *machine,
+		  const struct unwind_table_loc *loc, __u64 same);
 
 /*
  * Evaluate an expression; @is_value: the top of the stack at the end is the value
