@@ -25,15 +25,28 @@ struct machine {
 void machine_init(struct machine *machine, __u64 seed, __u64 ip);
 __u64 machine_read(const struct machine *machine, __u64 address);
 
-/* The value of a location of a rule; @same: of one that is the same as in this frame */
-__u64 machine_loc(const struct machine *machine,
-		  const struct unwind_table_loc *loc, __u64 same);
-
 /*
  * Evaluate an expression; @is_value: the top of the stack at the end is the value
  * itself, not its address. false: with an operation that is not known here
  */
 bool dwarf_eval(const struct machine *machine, const Dwarf_Op *ops, size_t nr,
 		__u64 *result, bool *is_value);
+
+/* The frame that calls, as both sides see it */
+struct frame {
+	bool none;		/* No information */
+	bool outermost;
+	bool strange;
+	bool signal;
+	bool no_fp;
+	__u64 sp;
+	__u64 ip;
+	__u64 fp;
+};
+
+/* What calls, by a rule (NULL: there is none), and by what elfutils found (NULL: nothing) */
+void frame_of_rule(struct machine *machine, const struct unwind_table_rule *rule,
+		   struct frame *frame);
+void frame_of_dwarf(struct machine *machine, Dwarf_Frame *dwarf, struct frame *frame);
 
 #endif /* __DWARF_EVAL_H */
