@@ -48,12 +48,8 @@ int ut_follow_from(struct ut_follow *f, __u64 addr, enum ut_follow_start how)
 	return err ? err : ut_path_run(f);
 }
 
-/* Called for each instruction when a path is followed again, with its final state */
-typedef int (*visit_t)(struct ut_follow *f, __u64 pc, unsigned int len,
-		       const struct state *s, void *data);
-
 static int visit_block(struct ut_follow *f, const struct block *block, __u64 end,
-		       visit_t visit, void *data)
+		       ut_follow_look_t visit, void *data)
 {
 	struct state s = *state_nr(f, block->state);
 	__u64 pc = block->addr, index;
@@ -68,7 +64,7 @@ static int visit_block(struct ut_follow *f, const struct block *block, __u64 end
 		if (!code || (pc != block->addr && bit(f->leaders, index)) ||
 		    !bit(f->visited, index) || !decode(f, pc, code, len, index, &insn))
 			return 0;
-		err = visit(f, pc, insn.len, &s, data);
+		err = visit(data, pc, insn.len, &s);
 		if (insn.op >= INSN_JUMP && insn.op != INSN_BRANCH)
 			break;
 		ut_path_skip(f, &insn, pc, &s);
@@ -78,7 +74,7 @@ static int visit_block(struct ut_follow *f, const struct block *block, __u64 end
 }
 
 static int visit_piece(struct ut_follow *f, const struct piece *piece, __u64 start, __u64 end,
-		       visit_t visit, void *data)
+		       ut_follow_look_t visit, void *data)
 {
 	__u64 at = start > piece->addr ? start - piece->addr : 0;
 	__u64 len = end - piece->addr < piece->len ? end - piece->addr : piece->len;
@@ -102,7 +98,8 @@ static int visit_piece(struct ut_follow *f, const struct piece *piece, __u64 sta
 	return err;
 }
 
-static int visit_blocks(struct ut_follow *f, __u64 start, __u64 end, visit_t visit, void *data)
+int ut_follow_look(struct ut_follow *f, __u64 start, __u64 end, ut_follow_look_t visit,
+		   void *data)
 {
 	const struct piece *pieces = f->pieces.items;
 	__u32 i;
@@ -116,6 +113,7 @@ static int visit_blocks(struct ut_follow *f, __u64 start, __u64 end, visit_t vis
 }
 
 struct rows {
+	struct ut_follow		*follow;
 	ut_follow_add_t			add;
 	void				*data;
 	__u64				start;
@@ -131,12 +129,12 @@ static int end_row(struct rows *rows)
 	return rows->add(rows->data, rows->start, rows->end, &rows->rule);
 }
 
-static int visit_row(struct ut_follow *f, __u64 pc, unsigned int len, const struct state *s,
-		     void *data)
+static int visit_row(void *data, __u64 pc, unsigned int len, const struct state *s)
 {
-	bool overlaps = pc < ((struct rows *)data)->seen;
-	struct unwind_table_rule rule;
 	struct rows *rows = data;
+	const struct ut_follow *f = rows->follow;
+	bool overlaps = pc < rows->seen;
+	struct unwind_table_rule rule;
 	__u64 index;
 	int err = 0;
 
@@ -161,34 +159,10 @@ static int visit_row(struct ut_follow *f, __u64 pc, unsigned int len, const stru
 
 int ut_follow_rows(struct ut_follow *f, __u64 start, __u64 end, ut_follow_add_t add, void *data)
 {
-	struct rows rows = { .add = add, .data = data };
-	int err = visit_blocks(f, start, end, visit_row, &rows);
+	struct rows rows = { .follow = f, .add = add, .data = data };
+	int err = ut_follow_look(f, start, end, visit_row, &rows);
 
 	return err ? err : end_row(&rows);
-}
-
-/* Comparisons */
-
-struct look {
-	ut_follow_look_t	look;
-	void			*data;
-};
-
-static int visit_look(struct ut_follow *f, __u64 pc, unsigned int len, const struct state *s,
-		      void *data)
-{
-	struct look *look = data;
-
-	(void)f;
-	return look->look(look->data, pc, len, s);
-}
-
-int ut_follow_look(struct ut_follow *f, __u64 start, __u64 end, ut_follow_look_t look,
-		   void *data)
-{
-	struct look l = { look, data };
-
-	return visit_blocks(f, start, end, visit_look, &l);
 }
 
 static int add_bits(struct ut_follow *f)

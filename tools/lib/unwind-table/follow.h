@@ -34,7 +34,7 @@ typedef int (*ut_follow_add_t)(void *data, __u64 start, __u64 end,
 int ut_follow_rows(struct ut_follow *follow, __u64 start, __u64 end, ut_follow_add_t add,
 		   void *data);
 
-/* For comparisons: @look is called for each instruction that is reached, in order */
+/* @look is called for each instruction that is reached and believed, in order. */
 typedef int (*ut_follow_look_t)(void *data, __u64 addr, unsigned int len,
 				const struct state *state);
 int ut_follow_look(struct ut_follow *follow, __u64 start, __u64 end, ut_follow_look_t look,
