@@ -23,13 +23,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../tools/unwind-tables/dwarf-eval.h"
 #include "check.h"
 #include "unwind-table.h"
 
-#define NR_REGS		17
-#define REG_FP		6
-#define REG_SP		7
-#define REG_IP		16
 #define MAX_REPORTS	10
 #define MAX_SAVES	100000
 
@@ -113,167 +110,21 @@ struct file {
 
 static unsigned long counts[NR_RESULTS], nr_files, nr_rows, nr_places;
 
-/* The world that both are asked about */
-static __u64 regs[NR_REGS];
+/* What both are asked about: the file is mapped at a page that nobody knows. */
+static struct machine machine;
 
-static __u64 hash(__u64 x)
+static void make_machine(__u64 seed, __u64 addr)
 {
-	x ^= x >> 31;
-	x *= 0x7fb5d329728ea185ULL;
-	x ^= x >> 27;
-	x *= 0x81dadef4bc2dd44dULL;
-	return x ^ x >> 33;
+	machine_init(&machine, seed, (seed * 0x7fb5d329728ea185ULL & ~0xfffULL) + addr);
 }
 
-static __u64 memory(__u64 addr)
-{
-	return hash(addr ^ 0x5bd1e9955bd1e995ULL);
-}
-
-static void make_world(__u64 seed, __u64 addr)
-{
-	int i;
-
-	for (i = 0; i < REG_IP; i++)
-		regs[i] = hash(seed * NR_REGS + i + 1) & ~7ULL;
-	regs[REG_IP] = (hash(seed + 99) & ~0xfffULL) + addr;
-}
-
-/* The caller of a frame, by either method */
-struct frame {
-	bool	outermost;
-	bool	signal;
-	bool	no_fp;
-	bool	complex;	/* an expression that a rule cannot express */
-	bool	stale_fp;	/* in memory at FP, the CFA is elsewhere */
-	__u64	cfa;
-	__u64	ra;
-	__u64	fp;
-	__u64	sp;
+/* The caller by elfutils */
+struct caller {
+	struct frame	frame;
+	__u64		cfa;
+	bool		complex;
+	bool		stale_fp;	/* in memory at FP, the CFA is elsewhere */
 };
-
-/* Evaluate operations of libdw; *@value: it is a value, not an address */
-static __u64 evaluate(const Dwarf_Op *ops, size_t n, const __u64 *cfa, bool *value,
-		      struct frame *frame)
-{
-	__u64 stack[32], a, b;
-	unsigned int nr = 0, nr_regs = 0, nr_derefs = 0;
-	size_t i;
-
-	*value = false;
-	if (cfa)
-		stack[nr++] = *cfa;
-	for (i = 0; i < n && nr < 30; i++) {
-		const Dwarf_Op *op = &ops[i];
-
-		if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31) {
-			stack[nr++] = op->atom - DW_OP_lit0;
-			continue;
-		}
-		if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg16) {
-			nr_regs += op->atom != DW_OP_breg16;
-			stack[nr++] = regs[op->atom - DW_OP_breg0] + op->number;
-			continue;
-		}
-		if (op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg16) {
-			*value = true;
-			stack[nr++] = regs[op->atom - DW_OP_reg0];
-			continue;
-		}
-		switch (op->atom) {
-		case DW_OP_regx:
-			*value = true;
-			stack[nr++] = regs[op->number];
-			break;
-		case DW_OP_bregx:
-			nr_regs++;
-			stack[nr++] = regs[op->number] + op->number2;
-			break;
-		case DW_OP_call_frame_cfa:
-			stack[nr++] = *cfa;
-			break;
-		case DW_OP_const1u:
-		case DW_OP_const1s:
-		case DW_OP_const2u:
-		case DW_OP_const2s:
-		case DW_OP_const4u:
-		case DW_OP_const4s:
-		case DW_OP_const8u:
-		case DW_OP_const8s:
-		case DW_OP_constu:
-		case DW_OP_consts:
-			stack[nr++] = op->number;
-			break;
-		case DW_OP_stack_value:
-			*value = true;
-			break;
-		case DW_OP_plus_uconst:
-			stack[nr - 1] += op->number;
-			break;
-		case DW_OP_deref:
-			nr_derefs++;
-			stack[nr - 1] = memory(stack[nr - 1]);
-			break;
-		case DW_OP_dup:
-			stack[nr] = stack[nr - 1];
-			nr++;
-			break;
-		default:
-			if (nr < 2)
-				errx(2, "operation %#x on %u values", op->atom, nr);
-			b = stack[--nr];
-			a = stack[nr - 1];
-			switch (op->atom) {
-			case DW_OP_plus:
-				a += b;
-				break;
-			case DW_OP_minus:
-				a -= b;
-				break;
-			case DW_OP_mul:
-				a *= b;
-				break;
-			case DW_OP_and:
-				a &= b;
-				break;
-			case DW_OP_shl:
-				a <<= b;
-				break;
-			case DW_OP_ge:
-				a = (__s64)a >= (__s64)b;
-				break;
-			default:
-				errx(2, "operation %#x is not known", op->atom);
-			}
-			stack[nr - 1] = a;
-		}
-	}
-	if (!nr)
-		errx(2, "expression without result");
-	if (nr_regs > 1 || nr_derefs > 1)
-		frame->complex = true;
-	return stack[nr - 1];
-}
-
-/* Value of a register in the caller; *@there: is there one? */
-static __u64 register_of(Dwarf_Frame *dwarf, int reg, struct frame *frame, bool *there)
-{
-	Dwarf_Op memory_of_ops[3], *ops;
-	__u64 at;
-	bool value;
-	size_t n;
-
-	*there = true;
-	if (dwarf_frame_register(dwarf, reg, memory_of_ops, &ops, &n))
-		errx(2, "register %d: %s", reg, dwarf_errmsg(-1));
-	if (!n) {
-		/* NULL: the same; otherwise it is undefined. */
-		*there = !ops;
-		return regs[reg];
-	}
-	at = evaluate(ops, n, &frame->cfa, &value, frame);
-	return value ? at : memory(at);
-}
 
 static Dwarf_Frame *frame_at(struct file *file, __u64 addr)
 {
@@ -301,83 +152,71 @@ static bool is_stale(Dwarf_Frame *dwarf, const Dwarf_Op *cfa, size_t n)
 	       nr && ops[nr - 1].atom == DW_OP_breg6;
 }
 
-static bool by_dwarf(struct file *file, __u64 addr, struct frame *frame)
+/* More than a rule can express: two registers, or memory at an address from memory */
+static bool is_complex(const Dwarf_Op *ops, size_t n)
 {
+	unsigned int nr_regs = 0, nr_derefs = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		nr_regs += ops[i].atom == DW_OP_bregx ||
+			   (ops[i].atom >= DW_OP_breg0 && ops[i].atom < DW_OP_breg0 + REG_IP);
+		nr_derefs += ops[i].atom == DW_OP_deref;
+	}
+	return nr_regs > 1 || nr_derefs > 1;
+}
+
+/* By elfutils; false: it has nothing */
+static bool by_dwarf(struct file *file, __u64 addr, struct caller *caller)
+{
+	static const int columns[] = { REG_IP, REG_FP, REG_SP };
 	Dwarf_Frame *dwarf = frame_at(file, addr);
-	Dwarf_Op *ops;
-	bool there, signal;
+	Dwarf_Op memory_of_ops[3], *ops;
+	unsigned int i;
 	size_t n;
 
-	memset(frame, 0, sizeof(*frame));
-	if (!dwarf)
-		return false;
-	if (dwarf_frame_info(dwarf, NULL, NULL, &signal) != REG_IP)
-		errx(2, "other column for the return address");
-	frame->signal = signal;
 	/* Not all of an FDE may make sense: for elfutils, libgcrypt's has no CFA in places. */
-	if (dwarf_frame_cfa(dwarf, &ops, &n)) {
+	if (!dwarf || dwarf_frame_cfa(dwarf, &ops, &n)) {
 		free(dwarf);
 		return false;
 	}
-	frame->cfa = evaluate(ops, n, NULL, &there, frame);
-	frame->stale_fp = is_stale(dwarf, ops, n);
-	frame->ra = register_of(dwarf, REG_IP, frame, &there);
-	frame->outermost = !there;
-	frame->fp = register_of(dwarf, REG_FP, frame, &there);
-	frame->no_fp = !there;
-	frame->sp = register_of(dwarf, REG_SP, frame, &there);
+	caller->complex = is_complex(ops, n);
+	caller->stale_fp = is_stale(dwarf, ops, n);
+	for (i = 0; i < 3; i++) {
+		if (dwarf_frame_register(dwarf, columns[i], memory_of_ops, &ops, &n))
+			errx(2, "register %d: %s", columns[i], dwarf_errmsg(-1));
+		caller->complex |= is_complex(ops, n);
+	}
+	frame_of_dwarf(&machine, dwarf, &caller->frame);
+	if (caller->frame.strange)
+		errx(2, "%s: %#llx: a frame that cannot be evaluated", file->name, addr);
+	caller->cfa = machine.cfa;
 	free(dwarf);
 	return true;
 }
 
-static __u64 at_loc(const struct unwind_table_loc *loc, __u64 cfa, __u64 same)
-{
-	switch (loc->where) {
-	case UNWIND_TABLE_SAME:
-		return same;
-	case UNWIND_TABLE_REG:
-		return regs[loc->reg] + loc->off;
-	case UNWIND_TABLE_REG_DEREF:
-		return memory(regs[loc->reg] + loc->off);
-	case UNWIND_TABLE_CFA:
-		return cfa + loc->off;
-	case UNWIND_TABLE_CFA_DEREF:
-		return memory(cfa + loc->off);
-	}
-	errx(2, "location of kind %u", loc->where);
-}
-
-static void by_rule(const struct unwind_table_rule *rule, struct frame *frame)
-{
-	frame->signal = rule->flags & UNWIND_TABLE_SIGNAL;
-	frame->cfa = at_loc(&rule->cfa, 0, 0) + rule->cfa_add;
-	frame->ra = at_loc(&rule->ra, frame->cfa, 0);
-	frame->no_fp = rule->fp.where == UNWIND_TABLE_NONE;
-	if (!frame->no_fp)
-		frame->fp = at_loc(&rule->fp, frame->cfa, regs[REG_FP]);
-}
-
-static enum result compare_callers(const struct frame *dwarf,
+static enum result compare_callers(const struct caller *caller,
 				   const struct unwind_table_rule *rule)
 {
-	struct frame frame = { 0 };
+	const struct frame *dwarf = &caller->frame;
+	struct frame frame;
 
-	by_rule(rule, &frame);
+	frame_of_rule(&machine, rule, &frame);
 	if (dwarf->outermost)
 		return DIFFERENT_KIND;
-	if (dwarf->cfa != frame.cfa)
+	if (caller->cfa != frame.sp)
 		return DIFFERENT_CFA;
-	if (dwarf->ra != frame.ra)
+	if (dwarf->ip != frame.ip)
 		return DIFFERENT_RA;
-	if (dwarf->sp != frame.cfa)
+	if (dwarf->sp != frame.sp)
 		return DIFFERENT_SP;
 	if (dwarf->signal != frame.signal)
 		return DIFFERENT_SIGNAL;
 	if (frame.no_fp && dwarf->no_fp)
 		return NO_FP;
-	if (frame.no_fp && dwarf->stale_fp)
+	if (frame.no_fp && caller->stale_fp)
 		return NO_FP_STALE;
-	if (frame.no_fp && dwarf->complex)
+	if (frame.no_fp && caller->complex)
 		return NO_FP_EXPRESSION;
 	if (frame.no_fp || dwarf->no_fp || dwarf->fp != frame.fp)
 		return DIFFERENT_FP;
@@ -387,25 +226,25 @@ static enum result compare_callers(const struct frame *dwarf,
 static enum result compare_rule(struct file *file, __u64 addr,
 				const struct unwind_table_rule *rule)
 {
-	struct frame dwarf;
+	struct caller caller;
 
-	make_world(addr ^ (__u64)rule->cfa.off << 40, addr);
-	if (!by_dwarf(file, addr, &dwarf)) {
+	make_machine(addr ^ (__u64)rule->cfa.off << 40, addr);
+	if (!by_dwarf(file, addr, &caller)) {
 		if (rule->kind == UNWIND_TABLE_NOT_COVERED)
 			return NOT_COVERED;
 		return rule->kind == UNWIND_TABLE_UNKNOWN ? AGREE_NOTHING : KNOWN_GAP;
 	}
 	switch (rule->kind) {
 	case UNWIND_TABLE_CALLER:
-		return compare_callers(&dwarf, rule);
+		return compare_callers(&caller, rule);
 	case UNWIND_TABLE_OUTERMOST:
-		return dwarf.outermost ? AGREE_OUTERMOST : DIFFERENT_KIND;
+		return caller.frame.outermost ? AGREE_OUTERMOST : DIFFERENT_KIND;
 	case UNWIND_TABLE_UNKNOWN:
-		if (dwarf.outermost)
+		if (caller.frame.outermost)
 			return DIFFERENT_KIND;
-		if (dwarf.complex)
+		if (caller.complex)
 			return UNKNOWN_EXPRESSION;
-		if (dwarf.sp != dwarf.cfa)
+		if (caller.frame.sp != caller.cfa)
 			return UNKNOWN_SP;
 		return UNKNOWN_WITHOUT_REASON;
 	default:
@@ -432,9 +271,9 @@ static bool addr_of(const struct file *file, __u64 offset, __u64 *addr)
 static bool saves(struct file *file, struct save *save, int reg, int cfa_off)
 {
 	Dwarf_Op memory_of_ops[3], *ops;
-	struct frame frame = { 0 };
 	Dwarf_Addr start, end;
 	bool value, signal;
+	__u64 at;
 	size_t n;
 
 	for (save->saved = save->start;; save->saved = end) {
@@ -444,13 +283,13 @@ static bool saves(struct file *file, struct save *save, int reg, int cfa_off)
 			return false;
 		dwarf_frame_info(dwarf, &start, &end, &signal);
 		dwarf_frame_cfa(dwarf, &ops, &n);
-		frame.cfa = evaluate(ops, n, NULL, &value, &frame);
+		if (!dwarf_eval(&machine, ops, n, &machine.cfa, &value))
+			errx(2, "a CFA that cannot be evaluated");
 		dwarf_frame_register(dwarf, reg, memory_of_ops, &ops, &n);
 		if (n) {
-			__u64 at = evaluate(ops, n, &frame.cfa, &value, &frame);
-
 			free(dwarf);
-			return !value && at == frame.cfa + cfa_off;
+			return dwarf_eval(&machine, ops, n, &at, &value) && !value &&
+			       at == machine.cfa + cfa_off;
 		}
 		free(dwarf);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* DWARF expressions as they occur in CFI, for comparison */
+/* The caller of a frame, as a rule has it and as elfutils does, for comparison */
 #include <dwarf.h>
 #include <string.h>
 
@@ -222,4 +222,104 @@ bool dwarf_eval(const struct machine *machine, const Dwarf_Op *ops, size_t nr,
 	}
 	*result = pop(&stack);
 	return !stack.bad;
+}
+
+static __u64 loc_value(const struct machine *machine,
+		       const struct unwind_table_loc *loc, __u64 same)
+{
+	switch (loc->where) {
+	case UNWIND_TABLE_REG:
+		return machine->regs[loc->reg] + loc->off;
+	case UNWIND_TABLE_REG_DEREF:
+		return machine_read(machine, machine->regs[loc->reg] + loc->off);
+	case UNWIND_TABLE_CFA:
+		return machine->cfa + loc->off;
+	case UNWIND_TABLE_CFA_DEREF:
+		return machine_read(machine, machine->cfa + loc->off);
+	default:
+		return same;
+	}
+}
+
+void frame_of_rule(struct machine *machine, const struct unwind_table_rule *rule,
+		   struct frame *frame)
+{
+	memset(frame, 0, sizeof(*frame));
+	if (!rule || rule->kind == UNWIND_TABLE_NOT_COVERED ||
+	    rule->kind == UNWIND_TABLE_UNKNOWN) {
+		frame->none = true;
+		return;
+	}
+	if (rule->kind == UNWIND_TABLE_OUTERMOST) {
+		frame->outermost = true;
+		return;
+	}
+	machine->cfa = loc_value(machine, &rule->cfa, 0) + rule->cfa_add;
+	frame->sp = machine->cfa;
+	frame->ip = loc_value(machine, &rule->ra, 0);
+	frame->fp = loc_value(machine, &rule->fp, machine->regs[REG_FP]);
+	frame->signal = rule->flags & UNWIND_TABLE_SIGNAL;
+	frame->no_fp = rule->fp.where == UNWIND_TABLE_NONE;
+}
+
+/* A register of the caller; @undefined: it has none */
+static bool reg_value(const struct machine *machine, Dwarf_Frame *dwarf, int reg,
+		      __u64 *value, bool *undefined)
+{
+	Dwarf_Op mem[3], *ops;
+	bool is_value;
+	size_t nr;
+
+	*undefined = false;
+	if (dwarf_frame_register(dwarf, reg, mem, &ops, &nr))
+		return false;
+	if (!nr) {
+		*undefined = ops == mem;
+		*value = machine->regs[reg];
+		return true;
+	}
+	if (!dwarf_eval(machine, ops, nr, value, &is_value))
+		return false;
+	if (!is_value)
+		*value = machine_read(machine, *value);
+	return true;
+}
+
+void frame_of_dwarf(struct machine *machine, Dwarf_Frame *dwarf, struct frame *frame)
+{
+	bool undefined, is_value, none;
+	Dwarf_Addr start, end;
+	Dwarf_Op *ops;
+	int ra_reg;
+	size_t nr;
+
+	memset(frame, 0, sizeof(*frame));
+	if (!dwarf) {
+		frame->none = true;
+		return;
+	}
+	ra_reg = dwarf_frame_info(dwarf, &start, &end, &frame->signal);
+	if (ra_reg < 0 || ra_reg >= NR_REGS) {
+		frame->strange = true;
+		return;
+	}
+	/* Where there is no return address, nothing else matters. */
+	if (!reg_value(machine, dwarf, ra_reg, &frame->ip, &undefined)) {
+		undefined = false;
+		frame->strange = true;
+	}
+	if (undefined) {
+		frame->outermost = true;
+		return;
+	}
+
+	frame->strange = dwarf_frame_cfa(dwarf, &ops, &nr) || !nr ||
+			 !dwarf_eval(machine, ops, nr, &machine->cfa, &is_value);
+	if (frame->strange)
+		return;
+	/* Again, as most of them are relative to the CFA */
+	frame->strange =
+		!reg_value(machine, dwarf, ra_reg, &frame->ip, &undefined) ||
+		!reg_value(machine, dwarf, REG_FP, &frame->fp, &frame->no_fp) ||
+		!reg_value(machine, dwarf, REG_SP, &frame->sp, &none) || none;
 }

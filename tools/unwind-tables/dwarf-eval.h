@@ -5,6 +5,7 @@
 #include <elfutils/libdw.h>
 #include <stdbool.h>
 #include <linux/types.h>
+#include <linux/unwind_table.h>
 
 #define NR_REGS		17	/* DWARF numbers of x86-64; the last one is RIP */
 #define REG_FP		6
@@ -30,5 +31,22 @@ __u64 machine_read(const struct machine *machine, __u64 address);
  */
 bool dwarf_eval(const struct machine *machine, const Dwarf_Op *ops, size_t nr,
 		__u64 *result, bool *is_value);
+
+/* The frame that calls, as both sides see it */
+struct frame {
+	bool none;		/* No information */
+	bool outermost;
+	bool strange;
+	bool signal;
+	bool no_fp;
+	__u64 sp;
+	__u64 ip;
+	__u64 fp;
+};
+
+/* What calls, by a rule (NULL: there is none), and by what elfutils found (NULL: nothing) */
+void frame_of_rule(struct machine *machine, const struct unwind_table_rule *rule,
+		   struct frame *frame);
+void frame_of_dwarf(struct machine *machine, Dwarf_Frame *dwarf, struct frame *frame);
 
 #endif /* __DWARF_EVAL_H */

@@ -14,7 +14,6 @@
 
 #include "insn.h"
 #include "internal.h"
-#include "map.h"
 
 #define MAX_SLOT	(128 + 8)	/* The red zone, and the return address above it */
 #define MAX_PARTS	8		/* A function with its cold parts */
@@ -29,7 +28,7 @@ struct site {
 };
 
 struct ut_callees {
-	struct ut_elf			*elf;
+	struct ut_build			*build;
 	const struct ut_fdes		*fdes;
 	struct ut_machine		machine;
 	struct insn_decoder		*decoder;
@@ -60,10 +59,10 @@ static int decode(struct ut_callees *c, const struct ut_segment *segment, __u64 
 	int err = 0;
 
 	for (; start < end && !err; start += insn.len) {
-		__u64 addr = start - segment->offset + segment->addr;
-		size_t len = ut_elf_read_code(c->elf, segment, start, code, sizeof(code));
+		__u64 addr = ut_addr_of(segment, start);
+		size_t len = ut_elf_read_code(&c->build->elf, segment, start, code, sizeof(code));
 
-		if (!ut_work(c->elf->work, UT_WORK_READ))
+		if (!ut_work(&c->build->work, UT_WORK_READ))
 			return -E2BIG;
 		if (!ut_insn_decode(c->decoder, code, len, addr, &insn))
 			return REFUSED;
@@ -77,7 +76,7 @@ static int add_site(struct ut_callees *c, const struct insn *insn, __u64 addr)
 	struct site *site;
 	int err;
 
-	if (insn->op != INSN_CALL || !ut_elf_code_at(c->elf, insn->imm))
+	if (insn->op != INSN_CALL || !ut_elf_code_at(&c->build->elf, insn->imm))
 		return 0;
 	err = array_grow(&c->sites);
 	if (!err)
@@ -98,22 +97,22 @@ static bool is_known(const struct unwind_table_loc *loc)
 }
 
 /* Note calls in code, by offsets in the file, whose rule may take the CFA from a register. */
-int ut_callees_note(struct ut_elf *elf, __u64 start, __u64 end,
+int ut_callees_note(struct ut_build *build, __u64 start, __u64 end,
 		    const struct unwind_table_rule *rule)
 {
-	const struct ut_segment *segment = elf->code;
-	struct ut_callees *c = elf->callees;
+	const struct ut_segment *segment = build->elf.code;
+	struct ut_callees *c = build->callees;
 	int err;
 
-	if (elf->patches || rule->cfa.where != UNWIND_TABLE_REG || rule->flags ||
+	if (build->patches || rule->cfa.where != UNWIND_TABLE_REG || rule->flags ||
 	    !is_known(&rule->ra) || !is_known(&rule->fp))
 		return 0;
 	if (!c) {
 		c = calloc(1, sizeof(*c));
 		if (!c)
 			return -ENOMEM;
-		elf->callees = c;
-		c->elf = elf;
+		build->callees = c;
+		c->build = build;
 		c->decoder = ut_insn_decoder_new();
 		c->sites.size = sizeof(struct site);
 		c->patches.size = sizeof(struct ut_patch);
@@ -151,12 +150,12 @@ static int note_call(void *data, __u64 addr, __u64 target)
 
 static const struct ut_fde *fde_of(const struct ut_callees *c, __u64 addr)
 {
-	const struct ut_segment *segment = ut_elf_code_at(c->elf, addr);
+	const struct ut_segment *segment = ut_elf_code_at(&c->build->elf, addr);
 	size_t low = 0, high = c->fdes->nr_fdes;
 
 	if (!segment)
 		return NULL;
-	addr += segment->offset - segment->addr;
+	addr = ut_offset_of(segment, addr);
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
@@ -269,8 +268,8 @@ static int look_at(struct ut_callees *c, __u64 addr, unsigned int reg)
 	c->nr_parts = 1;
 	for (i = 0; i < c->nr_parts && !err; i++) {
 		c->restored = false;
-		c->segment = &c->elf->code[c->parts[i]->segment];
-		err = ut_cfi_run(c->elf, c->fdes, c->parts[i], 0, &c->machine, NULL);
+		c->segment = &c->build->elf.code[c->parts[i]->segment];
+		err = ut_cfi_run(c->build, c->fdes, c->parts[i], 0, &c->machine, NULL);
 		if (!err && (!c->ends || c->slot > -16 || c->slot < -MAX_SLOT || c->slot % 8))
 			err = REFUSED;
 	}
@@ -280,8 +279,8 @@ static int look_at(struct ut_callees *c, __u64 addr, unsigned int reg)
 static int add_patch(struct ut_callees *c, __u64 addr, __u64 end,
 		     const struct unwind_table_rule *rule)
 {
-	const struct ut_segment *segment = ut_elf_code_at(c->elf, addr);
-	__u64 start = addr - segment->addr + segment->offset;
+	const struct ut_segment *segment = ut_elf_code_at(&c->build->elf, addr);
+	__u64 start = ut_offset_of(segment, addr);
 	int err = array_grow(&c->patches);
 
 	if (!err)
@@ -302,8 +301,8 @@ static int add_patches(struct ut_callees *c, const struct site *sites, size_t nr
 	for (i = 1; i < nr && sites[i].rule.cfa.reg == reg; i++)
 		;
 	if (i < nr || map_get(&c->calls, addr) != NONE ||
-	    ut_starts_has(c->elf, UT_START_ADDRESS, addr) ||
-	    ut_starts_has(c->elf, UT_START_POINTER, addr))
+	    ut_starts_has(c->build, UT_START_ADDRESS, addr) ||
+	    ut_starts_has(c->build, UT_START_POINTER, addr))
 		return 0;
 	err = look_at(c, addr, reg);
 	if (!err && addr < c->saved)
@@ -320,19 +319,11 @@ static int add_patches(struct ut_callees *c, const struct site *sites, size_t nr
 	return err == REFUSED ? 0 : err;
 }
 
-/* Sites by target, and patches by start: their first members */
-static int compare_first(const void *a, const void *b)
-{
-	const __u64 *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
-/* All rows of @elf were made. It gets patches if they have to be made again, with other rules. */
-int ut_callees_find(struct ut_elf *elf, const struct ut_fdes *fdes)
+/* All rows of @build were made. It gets patches if they have to be made again, with other rules. */
+int ut_callees_find(struct ut_build *build, const struct ut_fdes *fdes)
 {
 	static const struct ut_patch last = { .start = ~0ULL };
-	struct ut_callees *c = elf->callees;
+	struct ut_callees *c = build->callees;
 	struct site *sites;
 	size_t i, n;
 	int err;
@@ -341,8 +332,9 @@ int ut_callees_find(struct ut_elf *elf, const struct ut_fdes *fdes)
 		return 0;
 	c->fdes = fdes;
 	sites = c->sites.items;
-	qsort(sites, c->sites.nr, sizeof(*sites), compare_first);
-	err = ut_starts_find_calls(elf, note_call, c);
+	/* By target, which comes first; and patches by start */
+	qsort(sites, c->sites.nr, sizeof(*sites), ut_compare_numbers);
+	err = ut_starts_find_calls(build, note_call, c);
 	for (i = 0; i < c->sites.nr && !err; i += n) {
 		for (n = 1; i + n < c->sites.nr && sites[i + n].target == sites[i].target; n++)
 			;
@@ -350,11 +342,11 @@ int ut_callees_find(struct ut_elf *elf, const struct ut_fdes *fdes)
 	}
 	if (err || !c->patches.nr)
 		return err;
-	qsort(c->patches.items, c->patches.nr, sizeof(last), compare_first);
+	qsort(c->patches.items, c->patches.nr, sizeof(last), ut_compare_numbers);
 	err = array_grow(&c->patches);
 	if (err)
 		return err;
-	elf->patches = c->patches.items;
+	build->patches = c->patches.items;
 	((struct ut_patch *)c->patches.items)[c->patches.nr] = last;
 	return 0;
 }

@@ -56,38 +56,43 @@ enum {
 /* An expression that depends on the IP is spread over so many bytes at most. */
 #define MAX_SPREAD		(1 << 20)
 
+/* Groups of seven bits, the lowest first; the last byte, and whether it has more than 64 bits */
+static inline __u64 get_leb(struct ut_cursor *c, unsigned int *shift, __u8 *byte, bool *too_long)
+{
+	__u64 value = 0;
+
+	do {
+		*byte = ut_get(c, 1);
+		if (*shift < 64)
+			value |= (__u64)(*byte & 0x7f) << *shift;
+		if (*shift == 63 ? *byte & 0x7e : *shift > 63 && (*byte & 0x7f))
+			*too_long = true;
+		*shift = *shift < 64 ? *shift + 7 : *shift;
+	} while (!c->bad && (*byte & 0x80));
+	return c->bad ? 0 : value;
+}
+
 __u64 ut_get_uleb_long(struct ut_cursor *c)
 {
 	unsigned int shift = 0;
-	__u64 value = 0;
+	bool too_long = false;
 	__u8 byte;
+	__u64 value = get_leb(c, &shift, &byte, &too_long);
 
-	do {
-		byte = ut_get_u8(c);
-		if (shift < 64)
-			value |= (__u64)(byte & 0x7f) << shift;
-		if (shift == 63 ? byte & 0x7e : shift > 63 && (byte & 0x7f))
-			c->bad = true;
-		shift = shift < 64 ? shift + 7 : shift;
-	} while (!c->bad && (byte & 0x80));
+	c->bad |= too_long;
 	return c->bad ? 0 : value;
 }
 
 __s64 ut_get_sleb(struct ut_cursor *c)
 {
 	unsigned int shift = 0;
-	__u64 value = 0;
+	bool too_long;
 	__u8 byte;
+	__u64 value = get_leb(c, &shift, &byte, &too_long);
 
-	do {
-		byte = ut_get_u8(c);
-		if (shift < 64)
-			value |= (__u64)(byte & 0x7f) << shift;
-		shift = shift < 64 ? shift + 7 : shift;
-	} while (!c->bad && (byte & 0x80));
-	if (shift < 64 && (byte & 0x40))
+	if (!c->bad && shift < 64 && (byte & 0x40))
 		value |= ~0ULL << shift;
-	return c->bad ? 0 : (__s64)value;
+	return value;
 }
 
 /* A number in the format of an encoded address, without its base */
@@ -98,19 +103,19 @@ __u64 ut_get_encoded(struct ut_cursor *c, __u8 encoding)
 	case 0x04:
 	case 0x08:
 	case 0x0c:
-		return ut_get_u64(c);
+		return ut_get(c, 8);
 	case 0x01:
 		return ut_get_uleb(c);
 	case 0x02:
-		return ut_get_u16(c);
+		return ut_get(c, 2);
 	case 0x03:
-		return ut_get_u32(c);
+		return ut_get(c, 4);
 	case 0x09:
 		return ut_get_sleb(c);
 	case 0x0a:
-		return (__s64)(__s16)ut_get_u16(c);
+		return (__s64)(__s16)ut_get(c, 2);
 	case 0x0b:
-		return (__s64)(__s32)ut_get_u32(c);
+		return (__s64)(__s32)ut_get(c, 4);
 	default:
 		c->bad = true;
 		return 0;
@@ -261,19 +266,12 @@ static bool change_state(struct ut_cursor *c, __u8 op, const struct ut_cie *cie,
 /* The state that a register had in the first row */
 static void restore(struct ut_state *state, const struct ut_cie *cie, __u64 reg)
 {
-	switch (reg) {
-	case UT_REG_FP:
-		state->fp = cie->state.fp;
-		break;
-	case UT_REG_SP:
-		state->sp = cie->state.sp;
-		break;
-	case UT_REG_RA:
-		state->ra = cie->state.ra;
-		break;
-	default:
+	struct ut_loc *loc = loc_of(state, reg);
+
+	if (loc)
+		*loc = *loc_of((struct ut_state *)&cie->state, reg);
+	else
 		set_loc(state, reg, UT_UNSPECIFIED, 0);
-	}
 }
 
 /* Instructions of a CIE make the state of all its FDEs. */
@@ -282,7 +280,7 @@ static bool run_cie(struct ut_cie *cie)
 	struct ut_cursor c = { .pos = cie->program, .end = cie->program_end };
 
 	while (ut_more(&c)) {
-		__u8 op = ut_get_u8(&c);
+		__u8 op = ut_get(&c, 1);
 
 		if ((op & 0xc0) == CFA_OFFSET) {
 			set_loc(&cie->state, op & 0x3f, UT_OFFSET,
@@ -319,10 +317,10 @@ static bool read_augmentation(struct ut_cursor *c, const char *augmentation,
 	for (augmentation++; *augmentation; augmentation++) {
 		switch (*augmentation) {
 		case 'R':
-			cie->encoding = ut_get_u8(&data);
+			cie->encoding = ut_get(&data, 1);
 			break;
 		case 'P':
-			encoding = ut_get_u8(&data);
+			encoding = ut_get(&data, 1);
 			/* An aligned one needs its address; no compiler makes it. */
 			if (encoding == UT_PE_ALIGNED)
 				return false;
@@ -330,7 +328,7 @@ static bool read_augmentation(struct ut_cursor *c, const char *augmentation,
 				ut_get_encoded(&data, encoding);
 			break;
 		case 'L':
-			cie->lsda = ut_get_u8(&data);
+			cie->lsda = ut_get(&data, 1);
 			break;
 		case 'S':
 			cie->signal = true;
@@ -354,7 +352,7 @@ static void read_cie(struct ut_cursor *c, const struct ut_section *section,
 	__u8 version;
 
 	cie->unreadable = UNWIND_TABLE_R_CFI;
-	version = ut_get_u8(c);
+	version = ut_get(c, 1);
 	if (version != 1 && version != 3 && !(version == 4 && section->debug))
 		return;
 	augmentation = (const char *)c->pos;
@@ -365,13 +363,13 @@ static void read_cie(struct ut_cursor *c, const struct ut_section *section,
 	}
 	c->pos = end + 1;
 	/* Size of an address, and of a segment's number */
-	if (version == 4 && (ut_get_u8(c) != 8 || ut_get_u8(c) != 0))
+	if (version == 4 && (ut_get(c, 1) != 8 || ut_get(c, 1) != 0))
 		return;
 	if (!strcmp(augmentation, "eh"))
-		ut_get_u64(c);
+		ut_get(c, 8);
 	cie->code_align = ut_get_uleb(c);
 	cie->data_align = ut_get_sleb(c);
-	ra = version == 1 ? ut_get_u8(c) : ut_get_uleb(c);
+	ra = version == 1 ? ut_get(c, 1) : ut_get_uleb(c);
 	if (!read_augmentation(c, augmentation, cie)) {
 		if (c->bad)
 			cie->unreadable = UNWIND_TABLE_R_BAD;
@@ -386,25 +384,13 @@ static void read_cie(struct ut_cursor *c, const struct ut_section *section,
 		cie->unusable = UNWIND_TABLE_R_CFI;
 }
 
-static void *grow(void *array, size_t nr, size_t *max, size_t size)
-{
-	size_t want = *max ? 2 * *max : 64;
-
-	if (nr < *max)
-		return array;
-	array = realloc(array, want * size);
-	if (array)
-		*max = want;
-	return array;
-}
-
 static int new_cie(struct ut_fdes *fdes, struct ut_cie **cie)
 {
 	struct ut_cie *cies;
 
 	if (fdes->nr_cies == MAX_CIES)
 		return -EFBIG;
-	cies = grow(fdes->cies, fdes->nr_cies, &fdes->max_cies, sizeof(*cies));
+	cies = ut_grow(fdes->cies, fdes->nr_cies, &fdes->max_cies, sizeof(*cies));
 	if (!cies)
 		return -ENOMEM;
 	fdes->cies = cies;
@@ -441,10 +427,11 @@ static void count(struct unwind_table_stats *stats, enum unwind_table_reason rea
 }
 
 /* @c: the FDE after the pointer to its CIE */
-static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
+static int read_fde(struct ut_cursor *c, struct ut_build *build,
 		    const struct ut_section *section, const struct ut_cie *cie,
-		    struct ut_fdes *fdes, struct unwind_table_stats *stats)
+		    struct ut_fdes *fdes)
 {
+	struct unwind_table_stats *stats = build->stats;
 	const struct ut_segment *segment;
 	__u64 start, len;
 	struct ut_fde *fde;
@@ -469,9 +456,9 @@ static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
 	if (!len)
 		return 0;
 	/* It looks through all of them. */
-	if (!ut_work(elf->work, elf->nr_code / 8))
+	if (!ut_work(&build->work, build->elf.nr_code / 8))
 		return -E2BIG;
-	segment = ut_elf_code_at(elf, start);
+	segment = ut_elf_code_at(&build->elf, start);
 	if (!segment) {
 		/* Linkers put 0 for functions that they have discarded. */
 		if (!section->debug)
@@ -486,7 +473,7 @@ static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
 
 	if (fdes->nr_fdes == MAX_FDES)
 		return -EFBIG;
-	fde = grow(fdes->fdes, fdes->nr_fdes, &fdes->max_fdes, sizeof(*fde));
+	fde = ut_grow(fdes->fdes, fdes->nr_fdes, &fdes->max_fdes, sizeof(*fde));
 	if (!fde)
 		return -ENOMEM;
 	fdes->fdes = fde;
@@ -495,7 +482,7 @@ static int read_fde(struct ut_cursor *c, const struct ut_elf *elf,
 		.start		= segment->offset + start,
 		.end		= segment->offset + start + len,
 		.cie		= cie - fdes->cies,
-		.segment	= segment - elf->code,
+		.segment	= segment - build->elf.code,
 		.program	= c->pos,
 		.program_end	= c->end,
 	};
@@ -519,9 +506,10 @@ __u64 ut_cfi_lsda(const struct ut_cie *cie, const struct ut_fde *fde)
  * headers, a record of length 0 ends it. If its end is known, later records are used as well, as
  * linkers do. A record that is longer than the rest ends it in any case.
  */
-int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
-		struct ut_fdes *fdes, struct unwind_table_stats *stats)
+int ut_cfi_read(struct ut_build *build, const struct ut_section *section,
+		struct ut_fdes *fdes)
 {
+	struct unwind_table_stats *stats = build->stats;
 	const __u8 *data = section->bytes.data;
 	struct ut_cursor c = { .pos = data, .end = data + section->bytes.len };
 	size_t first = fdes->nr_cies;
@@ -534,9 +522,9 @@ int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 		__u64 len, id, cie_id, pos;
 		bool is_long;
 
-		if (!ut_work(elf->work, UT_WORK_RECORD))
+		if (!ut_work(&build->work, UT_WORK_RECORD))
 			return -E2BIG;
-		len = ut_get_u32(&c);
+		len = ut_get(&c, 4);
 		if (!len) {
 			if (!section->exact)
 				break;
@@ -544,7 +532,7 @@ int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 		}
 		is_long = len == 0xffffffff;
 		if (is_long)
-			len = ut_get_u64(&c);
+			len = ut_get(&c, 8);
 		record.pos = ut_skip(&c, len);
 		if (!record.pos) {
 			count(stats, UNWIND_TABLE_R_BAD);
@@ -555,7 +543,7 @@ int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 
 		id_at = record.pos;
 		/* In .eh_frame it always has four bytes. */
-		id = is_long && section->debug ? ut_get_u64(&record) : ut_get_u32(&record);
+		id = is_long && section->debug ? ut_get(&record, 8) : ut_get(&record, 4);
 		cie_id = section->debug ? (is_long ? ~0ULL : 0xffffffff) : 0;
 		if (record.bad) {
 			count(stats, UNWIND_TABLE_R_BAD);
@@ -569,7 +557,7 @@ int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 			cie->section = section;
 			if (section->debug)
 				cie->encoding = UT_PE_ABSPTR;
-			if (!ut_work(elf->work, ut_left(&record)))
+			if (!ut_work(&build->work, ut_left(&record)))
 				return -E2BIG;
 			read_cie(&record, section, cie);
 			continue;
@@ -577,7 +565,7 @@ int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
 		pos = section->debug ? id : (__u64)(id_at - data) - id;
 		if (!cie || cie->pos != pos)
 			cie = find_cie(fdes, first, pos);
-		err = read_fde(&record, elf, section, cie, fdes, stats);
+		err = read_fde(&record, build, section, cie, fdes);
 	}
 	stats->cfi_bytes += c.pos - data;
 	return err;
@@ -673,13 +661,13 @@ static int add_spread(const struct ut_spread *spread, __u64 start, __u64 end, __
 }
 
 /* A range of an FDE with one state becomes rows, one if possible. */
-static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
+static int add_range(struct ut_build *build, const struct ut_cie *cie,
 		     const struct ut_fde *fde, __u64 start, __u64 end,
 		     const struct ut_state *state, struct ut_machine *machine,
 		     struct ut_rows *rows)
 {
-	const struct ut_segment *segment = &elf->code[fde->segment];
-	__u64 addr = start - segment->offset + segment->addr;
+	const struct ut_segment *segment = &build->elf.code[fde->segment];
+	__u64 addr = ut_addr_of(segment, start);
 	struct ut_context context = { .ip = addr };
 	__u64 key = key_of(cie, state);
 	enum unwind_table_reason reason;
@@ -691,12 +679,12 @@ static int add_range(const struct ut_elf *elf, const struct ut_cie *cie,
 	if (start == end || ut_rows_add_recent(rows, start, end, key, &err))
 		return err;
 	reason = ut_rule_of(state, cie->signal, &context, &rule);
-	if (!ut_work(elf->work, context.work))
+	if (!ut_work(&build->work, context.work))
 		return -E2BIG;
 	if (machine->realigned && is_stale(state))
 		rule.fp = (struct unwind_table_loc){ .where = UNWIND_TABLE_NONE };
 	if (context.ip_mask && context.ip_mask < UT_SPREAD && end - start <= MAX_SPREAD) {
-		if (!fill_spread(&machine->spread, cie, state, elf->work))
+		if (!fill_spread(&machine->spread, cie, state, &build->work))
 			return -E2BIG;
 		return add_spread(&machine->spread, start, end, addr, rows);
 	}
@@ -721,16 +709,16 @@ static bool get_advance(struct ut_cursor *c, __u8 op, const struct ut_cie *cie, 
 		delta = op & 0x3f;
 		break;
 	case CFA_ADVANCE_LOC1:
-		delta = ut_get_u8(c);
+		delta = ut_get(c, 1);
 		break;
 	case CFA_ADVANCE_LOC2:
-		delta = ut_get_u16(c);
+		delta = ut_get(c, 2);
 		break;
 	case CFA_ADVANCE_LOC4:
-		delta = ut_get_u32(c);
+		delta = ut_get(c, 4);
 		break;
 	case CFA_ADVANCE_LOC8:
-		delta = ut_get_u64(c);
+		delta = ut_get(c, 8);
 		break;
 	case CFA_SET_LOC:
 		delta = get_address(c, cie->section, cie->encoding);
@@ -752,7 +740,7 @@ static bool remember(struct ut_machine *machine, const struct ut_state *state)
 
 	if (machine->nr == MAX_REMEMBERED)
 		return false;
-	stack = grow(machine->stack, machine->nr, &machine->max, sizeof(*stack));
+	stack = ut_grow(machine->stack, machine->nr, &machine->max, sizeof(*stack));
 	if (!stack)
 		return false;
 	machine->stack = stack;
@@ -792,11 +780,11 @@ static bool change_fde_state(struct ut_cursor *c, __u8 op, const struct ut_cie *
  * Add the rows of an FDE except for its first @skip bytes, which other FDEs cover. If
  * an instruction cannot be followed, the rest is unknown.
  */
-int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
+int ut_cfi_run(struct ut_build *build, const struct ut_fdes *fdes,
 	       const struct ut_fde *fde, __u64 skip, struct ut_machine *machine,
 	       struct ut_rows *rows)
 {
-	const struct ut_segment *segment = &elf->code[fde->segment];
+	const struct ut_segment *segment = &build->elf.code[fde->segment];
 	const struct ut_cie *cie = &fdes->cies[fde->cie];
 	struct ut_cursor c = { .pos = fde->program, .end = fde->program_end };
 	__u64 loc = fde->start, from = fde->start + skip, advance;
@@ -805,16 +793,16 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 	int err;
 
 	/* Each instruction has a byte at least, and each operation of an expression. */
-	if (!ut_work(elf->work, fde->program_end - fde->program))
+	if (!ut_work(&build->work, fde->program_end - fde->program))
 		return -E2BIG;
 	machine->nr = 0;
 	machine->realigned = false;
 	state.kept_reg = machine->kept_reg;
 	state.kept = 0;
 	while (reason == UT_NO_REASON && ut_more(&c)) {
-		__u8 op = ut_get_u8(&c);
+		__u8 op = ut_get(&c, 1);
 
-		if (!get_advance(&c, op, cie, loc - segment->offset + segment->addr, &advance)) {
+		if (!get_advance(&c, op, cie, ut_addr_of(segment, loc), &advance)) {
 			if (!change_fde_state(&c, op, cie, &state, machine))
 				c.bad = true;
 			continue;
@@ -826,7 +814,7 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 			break;
 		machine->realigned |= state.cfa.how == UT_EXPRESSION;
 		if (loc + advance > from) {
-			err = add_range(elf, cie, fde, loc > from ? loc : from,
+			err = add_range(build, cie, fde, loc > from ? loc : from,
 					loc + advance, &state, machine, rows);
 			if (err)
 				return err;
@@ -841,5 +829,5 @@ int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
 	if (reason != UT_NO_REASON)
 		return machine->look ? machine->look(machine->data, loc, fde->end, NULL) :
 				       ut_rows_add_unknown(rows, loc, fde->end, reason);
-	return add_range(elf, cie, fde, loc, fde->end, &state, machine, rows);
+	return add_range(build, cie, fde, loc, fde->end, &state, machine, rows);
 }

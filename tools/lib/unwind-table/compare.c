@@ -8,8 +8,8 @@
 #include "follow.h"
 
 struct compare {
-	struct ut_elf			elf;
-	struct ut_work			work;
+	struct ut_build			build;
+	const struct ut_elf		*elf;		/* of @build */
 	struct ut_fdes			fdes;
 	struct ut_view			view;
 	struct insn_decoder		*decoder;
@@ -25,15 +25,10 @@ struct compare {
 	__u64				end;
 };
 
-static bool bit(const __u64 *bits, __u64 offset)
-{
-	return bits[offset / 64] >> offset % 64 & 1;
-}
-
 static void set_bits(__u64 *bits, __u64 start, __u64 end)
 {
 	for (; start < end; start++)
-		bits[start / 64] |= 1ULL << start % 64;
+		set_bit(bits, start);
 }
 
 /* The rule that CFI has for an offset in the file */
@@ -72,8 +67,8 @@ static void end_place(struct compare *c)
 static int look(void *data, __u64 addr, unsigned int len, const struct state *state)
 {
 	struct compare *c = data;
-	const struct ut_segment *segment = ut_elf_code_at(&c->elf, addr);
-	__u64 offset = addr - segment->addr + segment->offset;
+	const struct ut_segment *segment = ut_elf_code_at(c->elf, addr);
+	__u64 offset = ut_offset_of(segment, addr);
 	struct unwind_table_rule rule;
 
 	if (!bit(c->described, offset) || !find_rule(c, offset, &rule))
@@ -110,44 +105,42 @@ static bool is_function(const struct compare *c, const struct ut_fde *fde)
 	return find_rule(c, fde->start, &rule) && rule.cfa.where == UNWIND_TABLE_REG &&
 	       rule.cfa.reg == UT_REG_SP && rule.cfa.off == 8 &&
 	       rule.fp.where == UNWIND_TABLE_SAME &&
-	       ut_elf_read_code(&c->elf, &c->elf.code[fde->segment], fde->start, &first, 1) &&
+	       ut_elf_read_code(c->elf, &c->elf->code[fde->segment], fde->start, &first, 1) &&
 	       first != 0x90;
 }
 
 static int follow_fdes(struct compare *c, bool declare)
 {
+	struct ut_follow *follow = c->build.follow;
 	size_t i;
 	int err = 0;
 
 	for (i = 0; i < c->fdes.nr_fdes && !err; i++) {
 		const struct ut_fde *fde = &c->fdes.fdes[i];
-		const struct ut_segment *segment = &c->elf.code[fde->segment];
-		__u64 addr = fde->start - segment->offset + segment->addr;
+		__u64 addr = ut_addr_of(&c->elf->code[fde->segment], fde->start);
 
-		if (!is_function(c, fde))
-			continue;
-		err = declare ? ut_follow_declare(c->elf.follow, addr) :
-				ut_follow_from(c->elf.follow, addr, UT_FOLLOW_CERTAIN);
+		if (is_function(c, fde))
+			err = declare ? ut_follow_declare(follow, addr) :
+					ut_follow_from(follow, addr, UT_FOLLOW_CERTAIN);
 	}
 	return err;
 }
 
+static int follow_all_fdes(struct ut_build *build, void *data)
+{
+	int err = follow_fdes(data, true);
+
+	(void)build;
+	return err ? err : follow_fdes(data, false);
+}
+
 static int follow_given(struct compare *c)
 {
-	unsigned int pass;
-	int err = ut_starts_find(&c->elf);
+	int err = ut_starts_find(&c->build);
 
 	if (!err)
-		err = ut_follow_new(&c->elf, 0, ~0ULL, &c->elf.follow);
-	for (pass = 0; pass < UT_FOLLOW_PASSES && !err; pass++) {
-		err = follow_fdes(c, true);
-		if (!err)
-			err = follow_fdes(c, false);
-		if (err || ut_follow_is_final(c->elf.follow) || pass + 1 == UT_FOLLOW_PASSES)
-			break;
-		ut_follow_again(c->elf.follow);
-	}
-	return err;
+		err = ut_follow_new(&c->build, 0, ~0ULL, &c->build.follow);
+	return err ? err : ut_follow_passes(&c->build, follow_all_fdes, c);
 }
 
 static int follow_found(struct compare *c)
@@ -155,9 +148,9 @@ static int follow_found(struct compare *c)
 	unsigned int i;
 	int err = 0;
 
-	for (i = 0; i < c->elf.nr_code && !err; i++)
-		err = ut_follow_found(&c->elf, &c->elf.code[i], c->elf.code[i].offset,
-				      c->elf.code[i].offset + c->elf.code[i].len);
+	for (i = 0; i < c->elf->nr_code && !err; i++)
+		err = ut_follow_found(&c->build, &c->elf->code[i], c->elf->code[i].offset,
+				      c->elf->code[i].offset + c->elf->code[i].len);
 	return err;
 }
 
@@ -169,60 +162,58 @@ static bool read_lsda(const struct compare *c, __u64 *addr, __u64 *len, __u8 *en
 	size_t size = sizeof(head);
 
 	/* At the end of a segment it may be shorter. */
-	while (size && !ut_elf_read_addr(&c->elf, *addr, head, size))
+	while (size && !ut_elf_read_addr(c->elf, *addr, head, size))
 		size /= 2;
 	at = (struct ut_cursor){ .pos = head, .end = head + size };
 	/* Another base than the function's start is not in use. */
-	if (ut_get_u8(&at) != UT_PE_OMIT)
+	if (ut_get(&at, 1) != UT_PE_OMIT)
 		return false;
-	types = ut_get_u8(&at);
+	types = ut_get(&at, 1);
 	if (types != UT_PE_OMIT)
 		ut_get_uleb(&at);
-	*encoding = ut_get_u8(&at);
+	*encoding = ut_get(&at, 1);
 	*len = ut_get_uleb(&at);
 	*addr += at.pos - head;
 	return !at.bad;
 }
 
-static int push(__u64 **todo, size_t *nr, __u64 addr)
+static int push(struct array *todo, __u64 addr)
 {
-	__u64 *more = realloc(*todo, (*nr + 1) * sizeof(addr));
+	int err = array_grow(todo);
 
-	if (!more)
-		return -ENOMEM;
-	more[(*nr)++] = addr;
-	*todo = more;
-	return 0;
+	if (!err)
+		((__u64 *)todo->items)[todo->nr++] = addr;
+	return err;
 }
 
 /* The code that only a landing pad leads to; behind a call, up to the end of the FDE */
 static int follow_pad(struct compare *c, __u64 addr)
 {
+	struct array todo = { .size = sizeof(addr) };
 	const struct ut_segment *segment;
-	__u64 *todo = NULL, at;
 	struct insn insn;
-	size_t nr = 0;
 	__u8 code[16];
-	int err = push(&todo, &nr, addr);
+	__u64 at;
+	int err = push(&todo, addr);
 
-	while (nr && !err) {
-		addr = todo[--nr];
-		segment = ut_elf_code_at(&c->elf, addr);
+	while (todo.nr && !err) {
+		addr = ((__u64 *)todo.items)[--todo.nr];
+		segment = ut_elf_code_at(c->elf, addr);
 		if (!segment)
 			continue;
-		at = addr - segment->addr + segment->offset;
+		at = ut_offset_of(segment, addr);
 		if (bit(c->seen, at) || bit(c->pads, at) || !bit(c->described, at) ||
-		    !ut_insn_decode(c->decoder, code, ut_elf_read_code(&c->elf, segment, at, code,
+		    !ut_insn_decode(c->decoder, code, ut_elf_read_code(c->elf, segment, at, code,
 								    sizeof(code)), addr, &insn))
 			continue;
 		set_bits(c->pads, at, at + insn.len);
 		if (insn.op == INSN_JUMP || insn.op == INSN_BRANCH)
-			err = push(&todo, &nr, insn.imm);
+			err = push(&todo, insn.imm);
 		if (!err && (insn.op < INSN_JUMP || insn.op == INSN_BRANCH) &&
 		    !bit(c->starts, at + insn.len))
-			err = push(&todo, &nr, addr + insn.len);
+			err = push(&todo, addr + insn.len);
 	}
-	free(todo);
+	array_free(&todo);
 	return err;
 }
 
@@ -232,7 +223,7 @@ static int follow_pad(struct compare *c, __u64 addr)
  */
 static int follow_pads(struct compare *c, const struct ut_fde *fde)
 {
-	const struct ut_segment *segment = &c->elf.code[fde->segment];
+	const struct ut_segment *segment = &c->elf->code[fde->segment];
 	__u64 addr = ut_cfi_lsda(&c->fdes.cies[fde->cie], fde), len, pad;
 	struct ut_cursor calls;
 	__u8 encoding, *data;
@@ -245,14 +236,14 @@ static int follow_pads(struct compare *c, const struct ut_fde *fde)
 	if (!data)
 		return -ENOMEM;
 	calls = (struct ut_cursor){ .pos = data, .end = data + len };
-	calls.bad = !ut_elf_read_addr(&c->elf, addr, data, len);
+	calls.bad = !ut_elf_read_addr(c->elf, addr, data, len);
 	while (ut_more(&calls) && !err) {
 		ut_get_encoded(&calls, encoding);
 		ut_get_encoded(&calls, encoding);
 		pad = ut_get_encoded(&calls, encoding);
 		ut_get_uleb(&calls);
 		if (pad && pad < fde->end - fde->start)
-			err = follow_pad(c, fde->start - segment->offset + segment->addr + pad);
+			err = follow_pad(c, ut_addr_of(segment, fde->start) + pad);
 	}
 	free(data);
 	return err;
@@ -270,14 +261,14 @@ static bool is_padding(const struct insn *insn, const __u8 *code)
 /* Count the code of an FDE, and the part to which only the unwinder leads. */
 static int count_code(struct compare *c, const struct ut_fde *fde)
 {
-	const struct ut_segment *segment = &c->elf.code[fde->segment];
+	const struct ut_segment *segment = &c->elf->code[fde->segment];
 	__u64 len = fde->end - fde->start, at = 0;
 	struct unwind_table_rule rule;
 	__u8 *code = malloc(len);
 
 	if (!code)
 		return -ENOMEM;
-	len = ut_elf_read_code(&c->elf, segment, fde->start, code, len);
+	len = ut_elf_read_code(c->elf, segment, fde->start, code, len);
 	while (at < len) {
 		struct insn insn = { .len = 1, .op = INSN_STOP };
 		bool seen = bit(c->seen, fde->start + at);
@@ -303,16 +294,12 @@ static int compare(struct compare *c, bool given)
 	c->decoder = ut_insn_decoder_new();
 	if (!c->decoder)
 		return -EOPNOTSUPP;
-	for (i = 0; i < c->elf.nr_code; i++)
-		c->elf.code_bytes += c->elf.code[i].len;
-	c->work.limit = ~0ULL;
-	c->elf.work = &c->work;
-	c->elf.follow_work.limit = ~0ULL;
-	c->elf.no_cfi = true;
-	c->seen = calloc(c->elf.src.len / 64 + 1, sizeof(*c->seen));
-	c->described = calloc(c->elf.src.len / 64 + 1, sizeof(*c->described));
-	c->pads = calloc(c->elf.src.len / 64 + 1, sizeof(*c->pads));
-	c->starts = calloc(c->elf.src.len / 64 + 1, sizeof(*c->starts));
+	c->build.follow_work.limit = ~0ULL;
+	c->build.no_cfi = true;
+	c->seen = calloc(c->elf->src.len / 64 + 1, sizeof(*c->seen));
+	c->described = calloc(c->elf->src.len / 64 + 1, sizeof(*c->described));
+	c->pads = calloc(c->elf->src.len / 64 + 1, sizeof(*c->pads));
+	c->starts = calloc(c->elf->src.len / 64 + 1, sizeof(*c->starts));
 	if (!c->seen || !c->described || !c->pads || !c->starts)
 		return -ENOMEM;
 	for (i = 0; i < c->fdes.nr_fdes; i++) {
@@ -320,9 +307,9 @@ static int compare(struct compare *c, bool given)
 		set_bits(c->starts, c->fdes.fdes[i].start, c->fdes.fdes[i].start + 1);
 	}
 	err = given ? follow_given(c) : follow_found(c);
-	for (i = 0; i < c->elf.nr_code && c->elf.follow && !err; i++)
-		err = ut_follow_look(c->elf.follow, c->elf.code[i].addr,
-				     c->elf.code[i].addr + c->elf.code[i].len, look, c);
+	for (i = 0; i < c->elf->nr_code && c->build.follow && !err; i++)
+		err = ut_follow_look(c->build.follow, c->elf->code[i].addr,
+				     c->elf->code[i].addr + c->elf->code[i].len, look, c);
 	end_place(c);
 	for (i = 0; i < c->fdes.nr_fdes && !err; i++)
 		err = follow_pads(c, &c->fdes.fdes[i]);
@@ -355,6 +342,7 @@ int unwind_table_compare(int fd, bool given, struct unwind_table_comparison *com
 	memset(comparison, 0, sizeof(*comparison));
 	if (!c)
 		return -ENOMEM;
+	c->elf = &c->build.elf;
 	c->result = comparison;
 	c->differs = differs;
 	c->data = data;
@@ -367,14 +355,13 @@ int unwind_table_compare(int fd, bool given, struct unwind_table_comparison *com
 	src.len = stat.st_size;
 	c->lsda_left = UNWIND_TABLE_WORK * src.len;
 	if (!err)
-		err = ut_elf_open(&c->elf, &src);
+		err = ut_build_open(&c->build, &src, &stats);
 	if (!err) {
-		c->elf.work = &c->work;
-		c->work.limit = ~0ULL;
-		err = ut_cfi_read(&c->elf, &c->elf.eh_frame, &c->fdes, &stats);
+		c->build.work.limit = ~0ULL;
+		err = ut_cfi_read(&c->build, &c->elf->eh_frame, &c->fdes);
 		if (!err)
 			err = compare(c, given);
-		ut_elf_close(&c->elf);
+		ut_build_close(&c->build);
 	}
 	unwind_table_free(table);
 out:

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "follow.h"
 #include "internal.h"
 
 /* Limits of the data that is read of one file at once */
@@ -21,6 +20,7 @@
 #define MAX_NOTES	(1 << 16)
 #define MAX_DYNAMIC	(1 << 14)
 #define MAX_CFI		(1ULL << 27)
+#define MAX_RELOCATIONS	(1ULL << 28)
 
 static bool read_file(int fd, __u64 pos, __u8 *to, size_t len)
 {
@@ -68,25 +68,22 @@ static int get_bytes(const struct ut_elf *elf, __u64 pos, __u64 len,
 	const struct ut_source *src = &elf->src;
 
 	memset(bytes, 0, sizeof(*bytes));
-	if (src->image) {
-		pos += elf->base;
-		if (pos > src->len || len > src->len - pos)
-			return -ENODATA;
-		bytes->data = src->image + pos;
-	} else {
-		/* A length that the file does not have costs no memory. */
-		if (pos > src->len || len > src->len - pos)
-			return -ENODATA;
-		bytes->copy = malloc(len ? len : 1);
-		if (!bytes->copy)
-			return -ENOMEM;
-		if (!ut_elf_read(elf, pos, bytes->copy, len)) {
-			put_bytes(bytes);
-			return -ENODATA;
-		}
-		bytes->data = bytes->copy;
-	}
+	/* A length that the file does not have costs no memory. */
+	if (pos + elf->base > src->len || len > src->len - (pos + elf->base))
+		return -ENODATA;
 	bytes->len = len;
+	if (src->image) {
+		bytes->data = src->image + pos + elf->base;
+		return 0;
+	}
+	bytes->copy = malloc(len ? len : 1);
+	if (!bytes->copy)
+		return -ENOMEM;
+	bytes->data = bytes->copy;
+	if (!ut_elf_read(elf, pos, bytes->copy, len)) {
+		put_bytes(bytes);
+		return -ENODATA;
+	}
 	return 0;
 }
 
@@ -110,7 +107,7 @@ static __u64 position(const struct ut_elf *elf, const struct ut_segment *segment
 {
 	if (elf->src.loaded)
 		return addr;
-	return addr - segment->addr + segment->offset;
+	return ut_offset_of(segment, addr);
 }
 
 const struct ut_segment *ut_elf_code_at(const struct ut_elf *elf, __u64 addr)
@@ -124,14 +121,9 @@ const struct ut_segment *ut_elf_code_at(const struct ut_elf *elf, __u64 addr)
 	return NULL;
 }
 
-/**
- * ut_elf_text - Where does a section with code begin and end?
- * @elf:	The file
- * @at:		Offset in the file from which it is looked for, gets where it begins
- * @end:	Offset up to which; @at gets it if there is none
- * @text_end:	Gets where it ends
- *
- * Without sections, all of a segment may be code.
+/*
+ * Where does the next section with code begin, from the offset @at on, and where does it end? @at
+ * gets @end if there is none. Without sections, all of a segment may be code.
  */
 void ut_elf_text(const struct ut_elf *elf, __u64 *at, __u64 end, __u64 *text_end)
 {
@@ -161,7 +153,7 @@ const struct ut_segment *ut_elf_text_at(const struct ut_elf *elf, __u64 addr)
 
 	if (!segment)
 		return NULL;
-	offset = addr - segment->addr + segment->offset;
+	offset = ut_offset_of(segment, addr);
 	at = offset;
 	ut_elf_text(elf, &at, offset + 1, &end);
 	return at == offset ? segment : NULL;
@@ -212,6 +204,47 @@ bool ut_elf_read_addr(const struct ut_elf *elf, __u64 addr, void *to, size_t len
 
 	return segment && len <= segment->addr + segment->len - addr &&
 	       ut_elf_read(elf, position(elf, segment, addr), to, len);
+}
+
+/*
+ * Look at each record of a table at @at, which @read reads: by a position, or by an address.
+ * Records that cannot be read, and those after them, are passed over.
+ */
+int ut_elf_each(const struct ut_records *records, __u64 at, __u64 left, ut_elf_read_t read)
+{
+	size_t size = records->size, nr, i;
+	__u8 *buf;
+	int err = 0;
+
+	if (left < size)
+		return 0;
+	buf = malloc(records->max * size);
+	if (!buf)
+		return -ENOMEM;
+	while (left >= size && !err) {
+		nr = left / size < records->max ? left / size : records->max;
+		if (!read(records->elf, at, buf, nr * size))
+			break;
+		if (records->work && !ut_work(records->work, UT_WORK_READ + nr))
+			err = -E2BIG;
+		for (i = 0; i < nr && !err; i++)
+			err = records->each(records->data, buf + i * size);
+		at += nr * size;
+		left -= nr * size;
+	}
+	free(buf);
+	return err;
+}
+
+/* The same for a table that the dynamic section knows, if it does */
+int ut_elf_each_dynamic(const struct ut_records *records, __u64 tag, __u64 size_tag)
+{
+	__u64 addr, len;
+
+	if (!ut_elf_dynamic(records->elf, tag, &addr) ||
+	    !ut_elf_dynamic(records->elf, size_tag, &len) || len > MAX_RELOCATIONS)
+		return 0;
+	return ut_elf_each(records, addr, len, ut_elf_read_addr);
 }
 
 /* Is a name among those of the dynamic symbols? */
@@ -268,8 +301,10 @@ static bool add_segment(struct ut_elf *elf, const Elf64_Phdr *phdr)
 		return false;
 
 	elf->segments[elf->nr_segments++] = segment;
-	if (segment.exec)
+	if (segment.exec) {
 		elf->code[elf->nr_code++] = segment;
+		elf->code_bytes += segment.len;
+	}
 	return true;
 }
 
@@ -617,20 +652,6 @@ int ut_elf_open(struct ut_elf *elf, const struct ut_source *src)
 
 void ut_elf_close(struct ut_elf *elf)
 {
-	unsigned int i;
-
-	for (i = 0; i < UT_NR_STARTS; i++)
-		free(elf->starts[i]);
-	free(elf->data);
-	free(elf->scan);
-	free(elf->known);
-	ut_follow_free(elf->follow);
-	if (elf->endless)
-		map_free(elf->endless);
-	free(elf->endless);
-	if (elf->imports)
-		map_free(elf->imports);
-	free(elf->imports);
 	put_bytes(&elf->eh_frame.bytes);
 	put_bytes(&elf->debug_frame.bytes);
 }

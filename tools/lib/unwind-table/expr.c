@@ -239,26 +239,26 @@ static void operation(struct ut_cursor *c, __u8 op, struct stack *stack,
 	}
 	switch (op) {
 	case OP_CONST1U:
-		push_const(stack, ut_get_u8(c));
+		push_const(stack, ut_get(c, 1));
 		break;
 	case OP_CONST1S:
-		push_const(stack, (__s8)ut_get_u8(c));
+		push_const(stack, (__s8)ut_get(c, 1));
 		break;
 	case OP_CONST2U:
-		push_const(stack, ut_get_u16(c));
+		push_const(stack, ut_get(c, 2));
 		break;
 	case OP_CONST2S:
-		push_const(stack, (__s16)ut_get_u16(c));
+		push_const(stack, (__s16)ut_get(c, 2));
 		break;
 	case OP_CONST4U:
-		push_const(stack, ut_get_u32(c));
+		push_const(stack, ut_get(c, 4));
 		break;
 	case OP_CONST4S:
-		push_const(stack, (__s32)ut_get_u32(c));
+		push_const(stack, (__s32)ut_get(c, 4));
 		break;
 	case OP_CONST8U:
 	case OP_CONST8S:
-		push_const(stack, ut_get_u64(c));
+		push_const(stack, ut_get(c, 8));
 		break;
 	case OP_CONSTU:
 		push_const(stack, ut_get_uleb(c));
@@ -288,7 +288,7 @@ static void operation(struct ut_cursor *c, __u8 op, struct stack *stack,
 		pick(stack, 1);
 		break;
 	case OP_PICK:
-		pick(stack, ut_get_u8(c));
+		pick(stack, ut_get(c, 1));
 		break;
 	case OP_DROP:
 		pop(stack);
@@ -318,17 +318,14 @@ static bool evaluate(const struct ut_loc *loc, struct ut_context *context,
 	if (context->has_cfa)
 		push(&stack, (struct ut_value){ .base = UT_BASE_CFA });
 	for (; ut_more(&c) && !stack.bad; context->work++)
-		operation(&c, ut_get_u8(&c), &stack, context);
+		operation(&c, ut_get(&c, 1), &stack, context);
 	*value = pop(&stack);
 	return !c.bad && !stack.bad;
 }
 
-/**
- * ut_expr_prepare - Evaluate an expression when it becomes part of a state
- * @loc:	Location that is an expression
- * @has_cfa:	May it use the CFA?
- *
- * One that does not depend on the IP is never evaluated again.
+/*
+ * Evaluate an expression when it becomes part of a state. One that does not depend on the IP is
+ * never evaluated again. @has_cfa: it may use the CFA.
  */
 void ut_expr_prepare(struct ut_loc *loc, bool has_cfa)
 {

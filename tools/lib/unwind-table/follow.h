@@ -3,7 +3,6 @@
 #define __UNWIND_TABLE_FOLLOW_H
 
 #include "internal.h"
-#include "map.h"
 #include "state.h"
 
 /* Rules by instructions, of one file */
@@ -17,14 +16,11 @@ enum ut_follow_start {
 	UT_FOLLOW_DOUBTFUL,		/* the same, and two calls of it, or a return before it */
 };
 
-/* Passes over all code, each with the results of the last one */
-#define UT_FOLLOW_PASSES	3
-
-int ut_follow_new(struct ut_elf *elf, __u64 start, __u64 end, struct ut_follow **follow);
-bool ut_follow_is_final(struct ut_follow *follow);
-void ut_follow_again(struct ut_follow *follow);
+int ut_follow_new(struct ut_build *build, __u64 start, __u64 end, struct ut_follow **follow);
 void ut_follow_free(struct ut_follow *follow);
-int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 start,
+int ut_follow_passes(struct ut_build *build, int (*pass)(struct ut_build *build, void *data),
+		     void *data);
+int ut_follow_found(struct ut_build *build, const struct ut_segment *segment, __u64 start,
 		    __u64 end);
 int ut_follow_declare(struct ut_follow *follow, __u64 addr);
 int ut_follow_from(struct ut_follow *follow, __u64 addr, enum ut_follow_start how);
@@ -38,7 +34,7 @@ typedef int (*ut_follow_add_t)(void *data, __u64 start, __u64 end,
 int ut_follow_rows(struct ut_follow *follow, __u64 start, __u64 end, ut_follow_add_t add,
 		   void *data);
 
-/* For comparisons: @look is called for each instruction that is reached, in order */
+/* @look is called for each instruction that is reached and believed, in order. */
 typedef int (*ut_follow_look_t)(void *data, __u64 addr, unsigned int len,
 				const struct state *state);
 int ut_follow_look(struct ut_follow *follow, __u64 start, __u64 end, ut_follow_look_t look,
@@ -47,6 +43,6 @@ int ut_follow_look(struct ut_follow *follow, __u64 start, __u64 end, ut_follow_l
 /* imports.c: where a pointer leads, besides an address */
 #define UT_IMPORT_NO_RETURN	(NONE - 1)
 
-int ut_imports_find(const struct ut_elf *elf, struct ut_work *work, struct map *found);
+int ut_imports_find(struct ut_build *build);
 
 #endif /* __UNWIND_TABLE_FOLLOW_H */

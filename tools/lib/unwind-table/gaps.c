@@ -7,7 +7,6 @@
 #include <errno.h>
 
 #include "follow.h"
-#include "internal.h"
 
 static const struct unwind_table_rule outermost = { .kind = UNWIND_TABLE_OUTERMOST };
 static const struct unwind_table_rule not_covered = { .kind = UNWIND_TABLE_NOT_COVERED };
@@ -25,17 +24,18 @@ static const struct unwind_table_rule not_covered = { .kind = UNWIND_TABLE_NOT_C
 #define MAX_ENTRY	64
 
 /* Add code that is not followed; @framed: the kernel may follow the frame pointer there. */
-static int add_rest(struct ut_elf *elf, struct ut_rows *rows, __u64 start, __u64 end, bool framed)
+static int add_rest(struct ut_build *build, struct ut_rows *rows, __u64 start, __u64 end,
+		    bool framed)
 {
 	if (!framed)
 		return ut_rows_add_unknown(rows, start, end, UNWIND_TABLE_R_GAP);
-	elf->stats->origins[UNWIND_TABLE_O_FRAME_POINTER] += end - start;
+	build->stats->origins[UNWIND_TABLE_O_FRAME_POINTER] += end - start;
 	return ut_rows_add(rows, start, end, &not_covered);
 }
 
 /* A stretch of code, as offsets in the file, of which a part is followed */
 struct stretch {
-	struct ut_elf	*elf;
+	struct ut_build	*build;
 	struct ut_rows	*rows;
 	__u64		bias;		/* from an offset to an address */
 	__u64		done;
@@ -52,37 +52,37 @@ static int add_followed(void *data, __u64 start, __u64 end, const struct unwind_
 	end -= stretch->bias;
 	if (end > stretch->end)
 		end = stretch->end;
-	err = add_rest(stretch->elf, stretch->rows, stretch->done, start, stretch->framed);
+	err = add_rest(stretch->build, stretch->rows, stretch->done, start, stretch->framed);
 	if (err)
 		return err;
 	stretch->done = end;
 	if (rule->kind == UNWIND_TABLE_UNKNOWN && !stretch->framed)
 		return ut_rows_add_unknown(stretch->rows, start, end, UNWIND_TABLE_R_LOST);
 	if (rule->kind == UNWIND_TABLE_UNKNOWN)
-		return add_rest(stretch->elf, stretch->rows, start, end, true);
-	stretch->elf->stats->origins[UNWIND_TABLE_O_INSTRUCTIONS] += end - start;
+		return add_rest(stretch->build, stretch->rows, start, end, true);
+	stretch->build->stats->origins[UNWIND_TABLE_O_INSTRUCTIONS] += end - start;
 	return ut_rows_add(stretch->rows, start, end, rule);
 }
 
-static int add_stretch(struct ut_elf *elf, const struct ut_gap *gap, __u64 start, __u64 end,
+static int add_stretch(struct ut_build *build, const struct ut_gap *gap, __u64 start, __u64 end,
 		       bool framed, struct ut_rows *rows)
 {
 	struct stretch stretch = {
-		.elf = elf, .rows = rows, .done = start, .end = end, .framed = framed,
+		.build = build, .rows = rows, .done = start, .end = end, .framed = framed,
 		.bias = gap->segment->addr - gap->segment->offset,
 	};
 	int err = 0;
 
-	if (elf->follow)
-		err = ut_follow_rows(elf->follow, start + stretch.bias, end + stretch.bias,
+	if (build->follow)
+		err = ut_follow_rows(build->follow, start + stretch.bias, end + stretch.bias,
 				     add_followed, &stretch);
-	return err ? err : add_rest(elf, rows, stretch.done, end, framed);
+	return err ? err : add_rest(build, rows, stretch.done, end, framed);
 }
 
 /* More code than any file with functions that have neither CFI nor a frame pointer */
 #define MAX_FOLLOWED	(32 * 1024 * 1024ULL)
 
-static int follow_from(struct ut_elf *elf, const struct ut_segment *segment, __u64 start,
+static int follow_from(struct ut_build *build, const struct ut_segment *segment, __u64 start,
 		       __u64 end, enum ut_start kind, bool aligned)
 {
 	__u64 bias = segment->addr - segment->offset, at;
@@ -96,38 +96,34 @@ static int follow_from(struct ut_elf *elf, const struct ut_segment *segment, __u
 	else if (!aligned && kind == UT_START_CALL)
 		how = UT_FOLLOW_DOUBTFUL;
 	for (at = start; !err; at++) {
-		at = ut_starts_find_next(elf, segment, kind, at, end);
+		at = ut_starts_find_next(build, segment, kind, at, end);
 		if (at == end)
 			break;
 		if (!aligned || !((at + bias) % UT_ALIGN))
-			err = ut_follow_from(elf->follow, at + bias, how);
+			err = ut_follow_from(build->follow, at + bias, how);
 	}
 	return err;
 }
 
-static bool has_start(struct ut_elf *elf, const struct ut_segment *segment, __u64 start,
+static bool has_start(struct ut_build *build, const struct ut_segment *segment, __u64 start,
 		      __u64 end)
 {
 	enum ut_start kind;
 
 	for (kind = 0; kind < UT_NR_STARTS; kind++) {
-		if (ut_starts_find_next(elf, segment, kind, start, end) < end)
+		if (ut_starts_find_next(build, segment, kind, start, end) < end)
 			return true;
 	}
 	return false;
 }
 
-/**
- * ut_follow_found - Follow code from all evidence of starts of functions in it
- * @elf:	The file, whose @follow gets it
- * @segment:	Segment of the code
- * @start:	Offset in the file of its first byte
- * @end:	Offset of the byte behind it
- *
- * Return: 0, or a negative errno.
- */
-int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 start,
-		    __u64 end)
+struct range {
+	const struct ut_segment	*segment;
+	__u64			start;
+	__u64			end;
+};
+
+static int follow_range(struct ut_build *build, void *data)
 {
 	/* The surest first: less sure ones may be in the middle of their code. */
 	static const struct {
@@ -143,68 +139,74 @@ int ut_follow_found(struct ut_elf *elf, const struct ut_segment *segment, __u64 
 		{ UT_START_CALL, false },
 		{ UT_START_JUMP, true },
 	};
-	unsigned int i, pass;
-	__u64 at;
-	int err = ut_starts_find(elf);
+	const struct range *range = data;
+	const struct ut_segment *segment = range->segment;
+	__u64 start = range->start, end = range->end, at;
+	unsigned int i;
+	int err = 0;
 
-	if (err || !has_start(elf, segment, start, end))
-		return err;
-	if (!elf->follow)
-		err = ut_follow_new(elf, elf->no_cfi ? 0 : start, elf->no_cfi ? ~0ULL : end,
-				    &elf->follow);
-	for (pass = 0; pass < UT_FOLLOW_PASSES && !err; pass++) {
-		/* Code that runs into a function ends there, whichever is followed first. */
-		for (at = start; !err; at++) {
-			at = ut_starts_find_next(elf, segment, UT_START_SYMBOL, at, end);
-			if (at == end)
-				break;
-			err = ut_follow_declare(elf->follow,
-						at - segment->offset + segment->addr);
-		}
-		for (i = 0; i < ARRAY_SIZE(order) && !err; i++)
-			err = follow_from(elf, segment, start, end, order[i].kind,
-					  order[i].aligned);
-		if (err || ut_follow_is_final(elf->follow) || pass + 1 == UT_FOLLOW_PASSES)
+	/* Code that runs into a function ends there, whichever is followed first. */
+	for (at = start; !err; at++) {
+		at = ut_starts_find_next(build, segment, UT_START_SYMBOL, at, end);
+		if (at == end)
 			break;
-		ut_follow_again(elf->follow);
+		err = ut_follow_declare(build->follow, ut_addr_of(segment, at));
 	}
+	for (i = 0; i < ARRAY_SIZE(order) && !err; i++)
+		err = follow_from(build, segment, start, end, order[i].kind, order[i].aligned);
 	return err;
 }
 
-/* Follow the code of a gap. If that fails, the rest of the table is as good. */
-static void follow_gap(struct ut_elf *elf, const struct ut_gap *gap, __u64 start, __u64 end)
+/* Follow code in [start, end) of a file's offsets from all evidence of functions in it. */
+int ut_follow_found(struct ut_build *build, const struct ut_segment *segment, __u64 start,
+		    __u64 end)
 {
-	if (elf->no_follow || elf->code_bytes > MAX_FOLLOWED)
+	struct range range = { segment, start, end };
+	int err = ut_starts_find(build);
+
+	if (err || !has_start(build, segment, start, end))
+		return err;
+	if (!build->follow)
+		err = ut_follow_new(build, build->no_cfi ? 0 : start, build->no_cfi ? ~0ULL : end,
+				    &build->follow);
+	return err ? err : ut_follow_passes(build, follow_range, &range);
+}
+
+/* Follow the code of a gap. If that fails, the rest of the table is as good. */
+static void follow_gap(struct ut_build *build, const struct ut_gap *gap, __u64 start, __u64 end)
+{
+	if (build->no_follow || build->elf.code_bytes > MAX_FOLLOWED)
 		return;
-	elf->follow_work.limit = UNWIND_TABLE_WORK_CODE *
-				 (elf->code_bytes + UNWIND_TABLE_PAGE_SIZE);
-	if (!ut_follow_found(elf, gap->segment, start, end))
+	build->follow_work.limit = UNWIND_TABLE_WORK_CODE *
+				 (build->elf.code_bytes + UNWIND_TABLE_PAGE_SIZE);
+	if (!ut_follow_found(build, gap->segment, start, end))
 		return;
 	/* A partial result does not have all paths. */
-	ut_follow_free(elf->follow);
-	elf->follow = NULL;
-	elf->no_follow = true;
+	ut_follow_free(build->follow);
+	build->follow = NULL;
+	build->no_follow = true;
 }
 
 /* Is there anything but padding? */
-static bool is_padding(const struct ut_elf *elf, const struct ut_gap *gap, __u64 start, __u64 end)
+static bool is_padding(const struct ut_build *build, const struct ut_gap *gap, __u64 start,
+		       __u64 end)
 {
 	__u8 code[MIN_CODE * 4];
 	size_t len, i;
 
 	if (end - start > sizeof(code))
 		return false;
-	len = ut_elf_read_code(elf, gap->segment, start, code, end - start);
+	len = ut_elf_read_code(&build->elf, gap->segment, start, code, end - start);
 	for (i = 1; i < len && code[i] == code[0]; i++)
 		;
-	return i >= len || ut_starts_is_padding(code, len);
+	return i >= len || ut_bytes_is_padding(code, len);
 }
 
 /*
  * Unknown code, except for functions that begin by making a frame: these keep a frame
  * pointer, so they are not covered, which lets the kernel follow it.
  */
-static int add_functions(struct ut_elf *elf, const struct ut_gap *gap,
+static int add_functions(struct ut_build *build, const struct ut_gap *gap,
 			 __u64 start, __u64 end, struct ut_rows *rows)
 {
 	bool framed = false, next_framed;
@@ -213,37 +215,37 @@ static int add_functions(struct ut_elf *elf, const struct ut_gap *gap,
 
 	if (end - start < MIN_CODE)
 		return ut_rows_add_unknown(rows, start, end, UNWIND_TABLE_R_GAP);
-	if (!is_padding(elf, gap, start, end))
-		follow_gap(elf, gap, start, end);
+	if (!is_padding(build, gap, start, end))
+		follow_gap(build, gap, start, end);
 	while (start < end && !err) {
 		next_framed = framed;
-		err = ut_starts_next(elf, gap->segment, &at, end, &next_framed);
+		err = ut_framed_next(build, gap->segment, &at, end, &next_framed);
 		if (!err)
-			err = add_stretch(elf, gap, start, at, framed, rows);
+			err = add_stretch(build, gap, start, at, framed, rows);
 		framed = next_framed;
 		start = at;
 	}
 	/* The state of one gap is of no use for another. */
-	ut_follow_free(elf->follow);
-	elf->follow = NULL;
+	ut_follow_free(build->follow);
+	build->follow = NULL;
 	return err;
 }
 
-static int add_unknown(struct ut_elf *elf, const struct ut_gap *gap,
+static int add_unknown(struct ut_build *build, const struct ut_gap *gap,
 		       __u64 start, __u64 end, struct ut_rows *rows)
 {
-	__u64 entry = elf->entry - gap->segment->addr + gap->segment->offset;
+	__u64 entry = build->elf.entry - gap->segment->addr + gap->segment->offset;
 	__u64 entry_end;
 	int err;
 
-	if (!elf->has_entry || entry < start || entry >= end)
-		return add_functions(elf, gap, start, end, rows);
+	if (!build->elf.has_entry || entry < start || entry >= end)
+		return add_functions(build, gap, start, end, rows);
 	entry_end = end - entry > MAX_ENTRY ? entry + MAX_ENTRY : end;
-	err = add_functions(elf, gap, start, entry, rows);
+	err = add_functions(build, gap, start, entry, rows);
 	if (!err)
 		err = ut_rows_add(rows, entry, entry_end, &outermost);
 	if (!err)
-		err = add_functions(elf, gap, entry_end, end, rows);
+		err = add_functions(build, gap, entry_end, end, rows);
 	return err;
 }
 
@@ -252,7 +254,7 @@ static int add_unknown(struct ut_elf *elf, const struct ut_gap *gap,
  * only the new thread runs: syscall; test %rax,%rax; jl error; je child; ret. None of
  * that touches SP or FP.
  */
-static bool is_clone(const struct ut_elf *elf, const struct ut_gap *gap)
+static bool is_clone(const struct ut_build *build, const struct ut_gap *gap)
 {
 	static const char * const forms[] = {
 		"0f 05 48 85 c0 7c ?? 74 01 c3",
@@ -264,7 +266,7 @@ static bool is_clone(const struct ut_elf *elf, const struct ut_gap *gap)
 
 	if (!ut_is_plain(&gap->before) || gap->after.kind != UNWIND_TABLE_OUTERMOST ||
 	    len > sizeof(code) ||
-	    ut_elf_read_code(elf, gap->segment, gap->start, code, len) != len)
+	    ut_elf_read_code(&build->elf, gap->segment, gap->start, code, len) != len)
 		return false;
 	for (i = 0; i < ARRAY_SIZE(forms); i++) {
 		if (ut_match(forms[i], code, len) == len)
@@ -289,7 +291,7 @@ static int add_clone(const struct ut_gap *gap, struct ut_rows *rows)
  * caller, the byte before the return address is looked up, and here that is padding.
  * It has no caller in turn.
  */
-static bool is_start_context(const struct ut_elf *elf, const struct ut_gap *gap)
+static bool is_start_context(const struct ut_build *build, const struct ut_gap *gap)
 {
 	/* mov %rbx,%rsp; mov (%rsp),%rdi; test %rdi,%rdi; je; call setcontext */
 	static const char form[] = "48 89 dc 48 8b 3c 24 48 85 ff 74 ?? e8";
@@ -298,7 +300,7 @@ static bool is_start_context(const struct ut_elf *elf, const struct ut_gap *gap)
 
 	if (!ut_is_plain(&gap->after) || len < 20 || len > 64)
 		return false;
-	return ut_match(form, code, ut_elf_read_code(elf, gap->segment, gap->end,
+	return ut_match(form, code, ut_elf_read_code(&build->elf, gap->segment, gap->end,
 						     code, sizeof(code)));
 }
 
@@ -310,16 +312,16 @@ struct window {
 };
 
 /* Code at an offset, up to @end, read on demand; NULL: it cannot be read */
-static const __u8 *code_at(const struct ut_elf *elf, const struct ut_gap *gap, __u64 at,
+static const __u8 *code_at(struct ut_build *build, const struct ut_gap *gap, __u64 at,
 			   __u64 end, struct window *window, size_t *len)
 {
 	*len = end - at < UT_MAX_KNOWN ? end - at : UT_MAX_KNOWN;
 
 	if (at - window->start + *len > window->len) {
-		if (!ut_work(elf->work, UT_WORK_READ))
+		if (!ut_work(&build->work, UT_WORK_READ))
 			return NULL;
 		window->start = at;
-		window->len = ut_elf_read_code(elf, gap->segment, at, window->code,
+		window->len = ut_elf_read_code(&build->elf, gap->segment, at, window->code,
 					       end - at < MAX_CODE ? end - at : MAX_CODE);
 		if (window->len < *len)
 			return NULL;
@@ -328,38 +330,38 @@ static const __u8 *code_at(const struct ut_elf *elf, const struct ut_gap *gap, _
 }
 
 /* Look for known code in a gap. */
-static int add_code(struct ut_elf *elf, const struct ut_gap *gap, __u64 end,
+static int add_code(struct ut_build *build, const struct ut_gap *gap, __u64 end,
 		    struct ut_rows *rows)
 {
 	/* The functions of start files, and PLTs, are aligned. */
 	__u64 done = gap->start, at = (gap->start + 3) & ~3ULL;
 	struct window window = { .start = at };
 	struct ut_known known;
-	int err = ut_known_prepare(elf);
+	int err = ut_known_prepare(build);
 
 	while (at < end && at - done < MAX_CODE && !err) {
 		size_t len;
-		const __u8 *code = code_at(elf, gap, at, end, &window, &len);
+		const __u8 *code = code_at(build, gap, at, end, &window, &len);
 
-		if (!code || !ut_known_may_start(elf, code, len)) {
+		if (!code || !ut_known_may_start(build, code, len)) {
 			at += 4;
 			continue;
 		}
-		if (!ut_work(elf->work, UT_WORK_KNOWN))
+		if (!ut_work(&build->work, UT_WORK_KNOWN))
 			return -E2BIG;
 		if (!ut_known_find(code, len, false, &known)) {
 			at += 4;
 			continue;
 		}
-		err = add_unknown(elf, gap, done, at, rows);
+		err = add_unknown(build, gap, done, at, rows);
 		if (!err)
 			err = ut_known_add(rows, at, &known);
 		done = at + known.len;
 		at = (done + 3) & ~3ULL;
 	}
-	if (!err && !ut_work(elf->work, (at - gap->start) / 4))
+	if (!err && !ut_work(&build->work, (at - gap->start) / 4))
 		err = -E2BIG;
-	return err ? err : add_unknown(elf, gap, done, end, rows);
+	return err ? err : add_unknown(build, gap, done, end, rows);
 }
 
 /*
@@ -392,11 +394,11 @@ static size_t find_rt0_go(const __u8 *code, size_t len)
 	return 0;
 }
 
-static int add_go(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *rows)
+static int add_go(struct ut_build *build, const struct ut_gap *gap, struct ut_rows *rows)
 {
 	const __u64 align = GO_ALIGN - 1, bias = gap->segment->addr - gap->segment->offset;
-	bool has_entry = elf->has_entry &&
-			 elf->entry - bias - gap->start < gap->end - gap->start;
+	bool has_entry = build->elf.has_entry &&
+			 build->elf.entry - bias - gap->start < gap->end - gap->start;
 	__u64 done = gap->start, at = (gap->start + align) & ~align;
 	struct window window = { .start = at };
 	struct ut_known known;
@@ -404,16 +406,16 @@ static int add_go(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *
 
 	while (at < gap->end && !err) {
 		size_t len, rt0_len;
-		const __u8 *code = code_at(elf, gap, at, gap->end, &window, &len);
+		const __u8 *code = code_at(build, gap, at, gap->end, &window, &len);
 
-		if (!ut_work(elf->work, UT_WORK_KNOWN))
+		if (!ut_work(&build->work, UT_WORK_KNOWN))
 			return -E2BIG;
 		rt0_len = code ? find_rt0_go(code, len) : 0;
 		if (!code || (!rt0_len && !ut_known_find(code, len, true, &known))) {
 			at += GO_ALIGN;
 			continue;
 		}
-		err = add_rest(elf, rows, done, at, true);
+		err = add_rest(build, rows, done, at, true);
 		if (!err && !rt0_len)
 			err = ut_known_add(rows, at, &known);
 		else if (!err && has_entry)
@@ -424,7 +426,7 @@ static int add_go(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *
 		done = at + (rt0_len ? rt0_len : known.len);
 		at = (done + align) & ~align;
 	}
-	return err ? err : add_rest(elf, rows, done, gap->end, true);
+	return err ? err : add_rest(build, rows, done, gap->end, true);
 }
 
 /*
@@ -434,21 +436,21 @@ static int add_go(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *
  */
 #define MIN_V8		(512 * 1024)
 
-static bool is_v8(struct ut_elf *elf, const struct ut_gap *gap)
+static bool is_v8(struct ut_build *build, const struct ut_gap *gap)
 {
 	static const char name[] = "_ZN2v87Isolate20GetEmbeddedCodeRangeEPPKvPm";
 
 	if (gap->end - gap->start < MIN_V8)
 		return false;
 	/* All names have to be looked through, so once is enough. */
-	if (!elf->asked_for_v8) {
-		elf->asked_for_v8 = true;
-		elf->has_v8 = ut_elf_has_symbol(elf, name);
+	if (!build->asked_for_v8) {
+		build->asked_for_v8 = true;
+		build->has_v8 = ut_elf_has_symbol(&build->elf, name);
 	}
-	return elf->has_v8;
+	return build->has_v8;
 }
 
-static int add_gap(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *rows)
+static int add_gap(struct ut_build *build, const struct ut_gap *gap, struct ut_rows *rows)
 {
 	const struct ut_segment *segment = gap->segment;
 	bool at_edge = gap->start == segment->offset ||
@@ -456,30 +458,30 @@ static int add_gap(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows 
 	__u64 end = gap->end;
 	int err;
 
-	if (elf->is_go && end - gap->start >= MIN_GO)
-		return add_go(elf, gap, rows);
-	if (is_v8(elf, gap))
-		return add_rest(elf, rows, gap->start, end, true);
-	if (is_clone(elf, gap))
+	if (build->elf.is_go && end - gap->start >= MIN_GO)
+		return add_go(build, gap, rows);
+	if (is_v8(build, gap))
+		return add_rest(build, rows, gap->start, end, true);
+	if (is_clone(build, gap))
 		return add_clone(gap, rows);
-	if (is_start_context(elf, gap))
+	if (is_start_context(build, gap))
 		end--;
 	if (end - gap->start >= MIN_CODE || at_edge)
-		err = add_code(elf, gap, end, rows);
+		err = add_code(build, gap, end, rows);
 	else
-		err = add_unknown(elf, gap, gap->start, end, rows);
+		err = add_unknown(build, gap, gap->start, end, rows);
 	if (!err)
 		err = ut_rows_add(rows, end, gap->end, &outermost);
 	return err;
 }
 
 /* Rows for code without FDE */
-int ut_gap_add(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *rows)
+int ut_gap_add(struct ut_build *build, const struct ut_gap *gap, struct ut_rows *rows)
 {
-	struct unwind_table_stats *stats = elf->stats;
+	struct unwind_table_stats *stats = build->stats;
 	__u64 covered = stats->covered_bytes;
 	__u64 followed = stats->origins[UNWIND_TABLE_O_INSTRUCTIONS];
-	int err = add_gap(elf, gap, rows);
+	int err = add_gap(build, gap, rows);
 
 	stats->origins[UNWIND_TABLE_O_KNOWN] += stats->covered_bytes - covered -
 		(stats->origins[UNWIND_TABLE_O_INSTRUCTIONS] - followed);

@@ -65,79 +65,44 @@ static __u32 resolve(const struct ut_elf *elf, __u64 symbol, __u64 strings)
 #define RELA_AT_ONCE	1024
 
 struct imports {
-	const struct ut_elf	*elf;
-	struct ut_work		*work;
-	struct map		*found;
-	__u64			symbols;
-	__u64			strings;
+	struct ut_build	*build;
+	__u64		symbols;
+	__u64		strings;
 };
 
-static int note_imports(const struct imports *imports, const Elf64_Rela *relas, size_t nr)
+/* Where a pointer of DT_JMPREL or DT_RELA leads */
+static int note_import(void *data, const void *record)
 {
-	size_t i;
-	int err = 0;
+	const struct imports *imports = data;
+	const Elf64_Rela *rela = record;
+	__u32 type = ELF64_R_TYPE(rela->r_info), target;
+	__u64 symbol = imports->symbols + ELF64_R_SYM(rela->r_info) * sizeof(Elf64_Sym);
 
-	for (i = 0; i < nr && !err; i++) {
-		__u32 type = ELF64_R_TYPE(relas[i].r_info);
-		__u64 symbol = imports->symbols +
-			       ELF64_R_SYM(relas[i].r_info) * sizeof(Elf64_Sym);
-		__u32 target;
-
-		if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT)
-			continue;
-		if (!ut_work(imports->work, 2 * UT_WORK_READ))
-			return -E2BIG;
-		target = resolve(imports->elf, symbol, imports->strings);
-		if (target != NONE)
-			err = map_add(imports->found, relas[i].r_offset, target);
-	}
-	return err;
-}
-
-static int find_imports(const struct imports *imports, __u64 tag, __u64 size_tag)
-{
-	Elf64_Rela *relas;
-	__u64 addr, left;
-	int err = 0;
-
-	if (!ut_elf_dynamic(imports->elf, tag, &addr) ||
-	    !ut_elf_dynamic(imports->elf, size_tag, &left))
+	if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT)
 		return 0;
-	relas = malloc(RELA_AT_ONCE * sizeof(*relas));
-	if (!relas)
-		return -ENOMEM;
-	while (left >= sizeof(*relas) && !err) {
-		size_t nr = left / sizeof(*relas);
-
-		if (nr > RELA_AT_ONCE)
-			nr = RELA_AT_ONCE;
-		if (!ut_elf_read_addr(imports->elf, addr, relas, nr * sizeof(*relas)))
-			break;
-		err = ut_work(imports->work, UT_WORK_READ + nr) ?
-			note_imports(imports, relas, nr) : -E2BIG;
-		addr += nr * sizeof(*relas);
-		left -= nr * sizeof(*relas);
-	}
-	free(relas);
-	return err;
+	if (!ut_work(&imports->build->follow_work, 2 * UT_WORK_READ))
+		return -E2BIG;
+	target = resolve(&imports->build->elf, symbol, imports->strings);
+	return target == NONE ? 0 : map_add(&imports->build->imports, rela->r_offset, target);
 }
 
-/**
- * ut_imports_find - Find where pointers to functions lead
- * @elf:	The file
- * @work:	Counts the work that this takes
- * @found:	Gets the targets, by the addresses of the pointers
- *
- * Return: 0, or a negative errno.
- */
-int ut_imports_find(const struct ut_elf *elf, struct ut_work *work, struct map *found)
+/* Find where pointers to functions lead, once. */
+int ut_imports_find(struct ut_build *build)
 {
-	struct imports imports = { .elf = elf, .work = work, .found = found };
+	const struct ut_elf *elf = &build->elf;
+	struct imports imports = { .build = build };
+	struct ut_records records = {
+		.elf = elf, .work = &build->follow_work, .size = sizeof(Elf64_Rela),
+		.max = RELA_AT_ONCE, .each = note_import, .data = &imports,
+	};
 	int err;
 
+	if (build->has_imports)
+		return 0;
+	build->has_imports = true;
 	if (!ut_elf_dynamic(elf, DT_SYMTAB, &imports.symbols) ||
 	    !ut_elf_dynamic(elf, DT_STRTAB, &imports.strings))
 		return 0;
-	err = find_imports(&imports, DT_JMPREL, DT_PLTRELSZ);
-	return err ? err : find_imports(&imports, DT_RELA, DT_RELASZ);
+	err = ut_elf_each_dynamic(&records, DT_JMPREL, DT_PLTRELSZ);
+	return err ? err : ut_elf_each_dynamic(&records, DT_RELA, DT_RELASZ);
 }

@@ -3,18 +3,28 @@
 #define __UNWIND_TABLE_INTERNAL_H
 
 /*
- * The interfaces between the parts of the library. A file goes through the parts in
- * this order:
+ * The parts of the library: what each of them answers, and who calls it.
  *
- *	elf.c	reads headers: where code is, and where the CFI
- *	cfi.c	splits .eh_frame or .debug_frame into FDEs, and runs one of them
- *	expr.c	reduces DWARF expressions to what a rule can express
- *	make.c	sorts FDEs, resolves overlaps and finds the gaps
- *	gaps.c	knows what some gaps are
- *	known.c	knows some code byte by byte
- *	starts.c finds out where functions start that have no FDE
- *	callee.c knows where a register is that has the CFA and was saved
- *	rows.c	collects rows and rules and puts the table together
+ *	make.c		What is the table of a file?				The user
+ *	print.c		What is it as text?					The user
+ *	compare.c	Do the instructions say what CFI says?			The user
+ *	elf.c		Where is a file's code, and where its CFI?		All
+ *	cfi.c		What FDEs are there, and what rows has one?		make.c, callee.c
+ *	expr.c		What rule does a row have, also by an expression?	cfi.c
+ *	rows.c		How do rows and rules become a table?			cfi.c, gaps.c
+ *	callee.c	Where is a register saved that has the CFA?		make.c, rows.c
+ *	gaps.c		What is code without FDE?				rows.c
+ *	known.c		Is it code that is known byte by byte?			gaps.c
+ *	framed.c	Does it keep a frame pointer?				gaps.c
+ *	starts.c	What says that a function starts somewhere?		gaps.c, pieces.c
+ *	bytes.c		Do bytes look like a prologue, padding, or an end?	framed.c, pieces.c
+ *	follow.c	What rules do the instructions lead to?			gaps.c, compare.c
+ *	pieces.c	Which code is followed, and where do functions begin?	follow.c, paths.c
+ *	paths.c		Which paths are there, and what is known on them?	follow.c, jumps.c
+ *	jumps.c		Where do jumps lead whose targets are computed?		paths.c
+ *	imports.c	Where do the pointers lead that the loader sets?	follow.c
+ *	state.c		What does an instruction change, and what is the rule?	paths.c
+ *	insn.c		What is the effect of an instruction?			paths.c, callee.c
  *
  * An error that concerns a file as a whole is a negative errno. An error in a piece of it
  * is a reason (enum unwind_table_reason), and the code of that piece is unknown, or only
@@ -26,6 +36,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "map.h"
 #include "unwind-table.h"
 
 #define ARRAY_SIZE(a)		(sizeof(a) / sizeof((a)[0]))
@@ -89,6 +100,16 @@ struct ut_segment {
 	bool		exec;
 };
 
+static inline __u64 ut_offset_of(const struct ut_segment *segment, __u64 addr)
+{
+	return addr - segment->addr + segment->offset;
+}
+
+static inline __u64 ut_addr_of(const struct ut_segment *segment, __u64 offset)
+{
+	return offset - segment->offset + segment->addr;
+}
+
 #define UT_MAX_SEGMENTS		256
 
 struct ut_section {
@@ -122,9 +143,9 @@ struct ut_table {
 	__u64		len;
 };
 
+/* An ELF file: where its code is, and where its CFI */
 struct ut_elf {
 	struct ut_source	src;
-	struct ut_work		*work;
 	__u64			base;		/* is added to a position */
 	__u64			entry;
 	/* All that are loaded, by address; and those with code, by offset */
@@ -134,8 +155,6 @@ struct ut_elf {
 	unsigned int		nr_code;
 	__u64			code_bytes;
 	bool			is_go;
-	bool			asked_for_v8;
-	bool			has_v8;
 	bool			has_entry;	/* a program or an interpreter */
 	/* PT_DYNAMIC, for names of symbols */
 	__u64			dynamic;
@@ -144,8 +163,14 @@ struct ut_elf {
 	struct ut_table		texts[UT_MAX_TEXTS];
 	unsigned int		nr_texts;
 	struct ut_table		symbols[2];	/* .symtab, .dynsym */
-	/* A bit for each byte of code, NULL before it is asked for: see starts.c */
-	__u64			*starts[UT_NR_STARTS];
+	struct ut_section	eh_frame;
+	struct ut_section	debug_frame;
+};
+
+/* Evidence of starts of functions: see starts.c */
+struct ut_starts {
+	/* By byte of code; NULL: not asked for yet */
+	__u64			*bits[UT_NR_STARTS];
 	ut_starts_call_t	call;		/* for each call, perhaps more than once */
 	void			*call_data;
 	/* Addresses of data that instructions seem to compute, sorted */
@@ -153,21 +178,33 @@ struct ut_elf {
 	size_t			nr_data;
 	size_t			nr_sorted;
 	size_t			max_data;
-	struct ut_scan		*scan;		/* code that was read there last */
+};
+
+/* A table that is being made of a file */
+struct ut_build {
+	struct ut_elf		elf;
+	struct ut_work		work;
+	struct unwind_table_stats *stats;
+	struct ut_starts	starts;
+	struct ut_scan		*scan;		/* code that was read last: see framed.c */
 	__u64			*known;		/* see known.c */
+	bool			asked_for_v8;
+	bool			has_v8;
 	/* Code without CFI is followed, unless that has failed */
-	struct ut_follow	*follow;
-	struct map		*endless;	/* functions that seem not to return */
-	struct map		*imports;	/* pointers to functions, by address */
-	struct ut_work		follow_work;
-	struct ut_callees	*callees;
-	const struct ut_patch	*patches;	/* in order, with one behind all code; or NULL */
 	bool			no_follow;
 	bool			no_cfi;		/* as if there were none: it is the judge */
-	struct unwind_table_stats *stats;
-	struct ut_section	eh_frame;
-	struct ut_section	debug_frame;
+	struct ut_follow	*follow;
+	struct ut_work		follow_work;
+	struct map		endless;	/* functions that seem not to return */
+	struct map		imports;	/* pointers to functions, by address */
+	bool			has_imports;
+	struct ut_callees	*callees;
+	const struct ut_patch	*patches;	/* in order, with one behind all code; or NULL */
 };
+
+int ut_build_open(struct ut_build *build, const struct ut_source *src,
+		  struct unwind_table_stats *stats);
+void ut_build_close(struct ut_build *build);
 
 int ut_elf_open(struct ut_elf *elf, const struct ut_source *src);
 void ut_elf_close(struct ut_elf *elf);
@@ -178,6 +215,32 @@ const struct ut_segment *ut_elf_code_at(const struct ut_elf *elf, __u64 addr);
 const struct ut_segment *ut_elf_text_at(const struct ut_elf *elf, __u64 addr);
 void ut_elf_text(const struct ut_elf *elf, __u64 *at, __u64 end, __u64 *text_end);
 bool ut_elf_has_symbol(const struct ut_elf *elf, const char *name);
+/* Number of a byte among those of all code */
+static inline __u64 ut_code_index(const struct ut_elf *elf, const struct ut_segment *segment,
+				  __u64 offset)
+{
+	const struct ut_segment *other;
+	__u64 index = offset - segment->offset;
+
+	for (other = elf->code; other < segment; other++)
+		index += other->len;
+	return index;
+}
+
+/* Records of a table in the file, each of which is looked at */
+struct ut_records {
+	const struct ut_elf	*elf;
+	struct ut_work		*work;		/* NULL: @each counts it */
+	size_t			size;		/* of a record */
+	size_t			max;		/* that are read at once */
+	int			(*each)(void *data, const void *record);
+	void			*data;
+};
+
+typedef bool (*ut_elf_read_t)(const struct ut_elf *elf, __u64 at, void *to, size_t len);
+
+int ut_elf_each(const struct ut_records *records, __u64 at, __u64 left, ut_elf_read_t read);
+int ut_elf_each_dynamic(const struct ut_records *records, __u64 tag, __u64 size_tag);
 size_t ut_elf_read_code(const struct ut_elf *elf,
 			const struct ut_segment *segment, __u64 offset,
 			void *to, size_t len);
@@ -224,26 +287,6 @@ static inline __u64 ut_get(struct ut_cursor *c, size_t size)
 	if (at)
 		memcpy(&value, at, size);
 	return value;
-}
-
-static inline __u8 ut_get_u8(struct ut_cursor *c)
-{
-	return ut_get(c, 1);
-}
-
-static inline __u16 ut_get_u16(struct ut_cursor *c)
-{
-	return ut_get(c, 2);
-}
-
-static inline __u32 ut_get_u32(struct ut_cursor *c)
-{
-	return ut_get(c, 4);
-}
-
-static inline __u64 ut_get_u64(struct ut_cursor *c)
-{
-	return ut_get(c, 8);
 }
 
 __u64 ut_get_uleb_long(struct ut_cursor *c);
@@ -392,9 +435,9 @@ struct ut_machine {
 };
 
 __u64 ut_cfi_lsda(const struct ut_cie *cie, const struct ut_fde *fde);
-int ut_cfi_read(const struct ut_elf *elf, const struct ut_section *section,
-		struct ut_fdes *fdes, struct unwind_table_stats *stats);
-int ut_cfi_run(const struct ut_elf *elf, const struct ut_fdes *fdes,
+int ut_cfi_read(struct ut_build *build, const struct ut_section *section,
+		struct ut_fdes *fdes);
+int ut_cfi_run(struct ut_build *build, const struct ut_fdes *fdes,
 	       const struct ut_fde *fde, __u64 skip, struct ut_machine *machine,
 	       struct ut_rows *rows);
 
@@ -417,8 +460,7 @@ enum unwind_table_reason ut_rule_of(const struct ut_state *state, bool signal,
 #define UT_RULE_NOT_COVERED	0
 #define UT_RULE_UNKNOWN		1
 
-struct ut_rows *ut_rows_new(struct ut_elf *elf,
-			    struct unwind_table_stats *stats, int *err);
+struct ut_rows *ut_rows_new(struct ut_build *build, int *err);
 void ut_rows_free(struct ut_rows *rows);
 int ut_rows_add(struct ut_rows *rows, __u64 start, __u64 end,
 		const struct unwind_table_rule *rule);
@@ -443,9 +485,9 @@ struct ut_patch {
 	struct unwind_table_rule	rule;
 };
 
-int ut_callees_note(struct ut_elf *elf, __u64 start, __u64 end,
+int ut_callees_note(struct ut_build *build, __u64 start, __u64 end,
 		    const struct unwind_table_rule *rule);
-int ut_callees_find(struct ut_elf *elf, const struct ut_fdes *fdes);
+int ut_callees_find(struct ut_build *build, const struct ut_fdes *fdes);
 void ut_callees_free(struct ut_callees *callees);
 
 /* known.c */
@@ -461,35 +503,52 @@ struct ut_known {
 };
 
 size_t ut_match(const char *pattern, const __u8 *code, size_t len);
-int ut_known_prepare(struct ut_elf *elf);
-bool ut_known_may_start(const struct ut_elf *elf, const __u8 *code, size_t len);
+int ut_known_prepare(struct ut_build *build);
+bool ut_known_may_start(const struct ut_build *build, const __u8 *code, size_t len);
 bool ut_known_find(const __u8 *code, size_t len, bool go, struct ut_known *known);
 int ut_known_add(struct ut_rows *rows, __u64 start, const struct ut_known *known);
 bool ut_is_plain(const struct unwind_table_rule *rule);
 
-/* starts.c */
-size_t ut_prologue(const __u8 *code, size_t len);
-int ut_starts_find(struct ut_elf *elf);
-int ut_starts_find_calls(struct ut_elf *elf, ut_starts_call_t call, void *data);
+/* bytes.c */
 /* Functions are aligned to this, unless they are not aligned at all. */
 #define UT_ALIGN		16
 
 /* Bytes of the longest call: ff /2 with a SIB byte and a distance of four bytes */
 #define UT_MAX_CALL		7
 
-bool ut_starts_is_no_call(const __u8 *at);
-bool ut_starts_is_padded(const __u8 *at, size_t n);
-bool ut_starts_is_padding(const __u8 *code, size_t len);
-bool ut_starts_is_end(const __u8 *code, size_t len, __u64 addr);
-bool ut_starts_is_apart(const __u8 *at, size_t len, size_t before, bool more);
-bool ut_starts_is_entry(const __u8 *code, size_t len, __u64 addr, size_t before);
-bool ut_starts_has(const struct ut_elf *elf, enum ut_start kind, __u64 addr);
-bool ut_starts_add_data(struct ut_elf *elf, __u64 addr);
-bool ut_starts_sort_data(struct ut_elf *elf);
-__u64 ut_starts_data_end(const struct ut_elf *elf, __u64 addr);
-__u64 ut_starts_find_next(const struct ut_elf *elf, const struct ut_segment *segment,
+/* Bytes before some code that may tell what is before it */
+#define UT_LEN_BEFORE		32
+
+/* The code right before some other code */
+enum ut_before {
+	UT_RUNS_ON,		/* may run into it */
+	UT_CALLS,		/* a call, which may not return */
+	UT_STAYS_AWAY,		/* a jump, or padding, as before the heads of loops, too */
+	UT_RETURNS,		/* a return, or breakpoints, which only the linker puts there */
+};
+
+size_t ut_bytes_prologue(const __u8 *code, size_t len);
+enum ut_before ut_bytes_before(const __u8 *at, size_t n);
+bool ut_bytes_is_no_call(const __u8 *at);
+bool ut_bytes_is_padded(const __u8 *at, size_t n);
+bool ut_bytes_is_padding(const __u8 *code, size_t len);
+bool ut_bytes_is_end(const __u8 *code, size_t len, __u64 addr);
+bool ut_bytes_is_apart(const __u8 *at, size_t len, size_t before, bool more);
+bool ut_bytes_is_entry(const __u8 *code, size_t len, __u64 addr, size_t before);
+
+/* starts.c */
+int ut_starts_find(struct ut_build *build);
+int ut_starts_find_calls(struct ut_build *build, ut_starts_call_t call, void *data);
+void ut_starts_free(struct ut_starts *starts);
+bool ut_starts_has(const struct ut_build *build, enum ut_start kind, __u64 addr);
+bool ut_starts_add_data(struct ut_starts *starts, __u64 addr);
+bool ut_starts_sort_data(struct ut_starts *starts);
+__u64 ut_starts_data_end(const struct ut_starts *starts, __u64 addr);
+__u64 ut_starts_find_next(const struct ut_build *build, const struct ut_segment *segment,
 			  enum ut_start kind, __u64 at, __u64 end);
-int ut_starts_next(struct ut_elf *elf, const struct ut_segment *segment, __u64 *start,
+
+/* framed.c */
+int ut_framed_next(struct ut_build *build, const struct ut_segment *segment, __u64 *at,
 		   __u64 end, bool *framed);
 
 /* gaps.c: a stretch of code without FDE */
@@ -503,7 +562,7 @@ struct ut_gap {
 	__u64				after_end;
 };
 
-int ut_gap_add(struct ut_elf *elf, const struct ut_gap *gap, struct ut_rows *rows);
+int ut_gap_add(struct ut_build *build, const struct ut_gap *gap, struct ut_rows *rows);
 
 struct unwind_table {
 	void				*data;
@@ -524,8 +583,7 @@ struct ut_view {
 void ut_view_open(struct ut_view *view, const void *data);
 
 /* The block may be anywhere, so its elements need not be aligned. */
-static inline struct unwind_table_run
-ut_view_run(const struct ut_view *v, size_t i)
+static inline struct unwind_table_run ut_view_run(const struct ut_view *v, size_t i)
 {
 	struct unwind_table_run value;
 
@@ -541,14 +599,7 @@ static inline __u32 ut_view_block(const struct ut_view *v, size_t i)
 	return value;
 }
 
-/* The first row of a page; of the one after the last, the number of rows */
-static inline __u32 ut_view_page(const struct ut_view *v, size_t i)
-{
-	return i ? ut_view_block(v, i * UT_PAGE_BLOCKS(v->header.block_shift)) + 1 : 0;
-}
-
-static inline struct unwind_table_row
-ut_view_row(const struct ut_view *v, size_t i)
+static inline struct unwind_table_row ut_view_row(const struct ut_view *v, size_t i)
 {
 	struct unwind_table_row value;
 
@@ -556,13 +607,18 @@ ut_view_row(const struct ut_view *v, size_t i)
 	return value;
 }
 
-static inline struct unwind_table_rule
-ut_view_rule(const struct ut_view *v, size_t i)
+static inline struct unwind_table_rule ut_view_rule(const struct ut_view *v, size_t i)
 {
 	struct unwind_table_rule value;
 
 	memcpy(&value, v->rules + i * sizeof(value), sizeof(value));
 	return value;
+}
+
+/* The first row of a page; of the one after the last, the number of rows */
+static inline __u32 ut_view_page(const struct ut_view *v, size_t i)
+{
+	return i ? ut_view_block(v, i * UT_PAGE_BLOCKS(v->header.block_shift)) + 1 : 0;
 }
 
 #endif /* __UNWIND_TABLE_INTERNAL_H */

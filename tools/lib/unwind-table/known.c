@@ -421,13 +421,9 @@ static int hex(char digit)
 	return digit <= '9' ? digit - '0' : digit - 'a' + 10;
 }
 
-/**
- * ut_match - Is this the code of a pattern?
- * @pattern:	Bytes in hexadecimal, "??" for any, "*" for up to MAX_ANY of them
- * @code:	The code
- * @len:	Bytes of it
- *
- * Return: Number of bytes of the pattern, 0: other code.
+/*
+ * How many bytes does a pattern have that is at the start of @code? 0: other code. It has bytes in
+ * hexadecimal, "??" for any, "*" for up to MAX_ANY of them.
  */
 size_t ut_match(const char *pattern, const __u8 *code, size_t len)
 {
@@ -479,23 +475,18 @@ static bool match_all(const struct part *parts, const __u8 *code, size_t len,
 /* A bit for each possible value of the first two bytes */
 #define NR_WORDS	(0x10000 / 64)
 
-/**
- * ut_known_prepare - Note how code that is known starts
- * @elf:	Gets it, once
- *
- * Nearly no code starts like this, so that comparing it with all that is known can be
- * spared.
- *
- * Return: 0, or -ENOMEM.
+/*
+ * Note how code that is known starts. Nearly no code starts like this, so that comparing it with
+ * all that is known can be spared.
  */
-int ut_known_prepare(struct ut_elf *elf)
+int ut_known_prepare(struct ut_build *build)
 {
 	unsigned int i;
 
-	if (elf->known)
+	if (build->known)
 		return 0;
-	elf->known = calloc(NR_WORDS, sizeof(*elf->known));
-	if (!elf->known)
+	build->known = calloc(NR_WORDS, sizeof(*build->known));
+	if (!build->known)
 		return -ENOMEM;
 	for (i = 0; i < ARRAY_SIZE(others); i++) {
 		const char *code = others[i][0].code;
@@ -504,26 +495,18 @@ int ut_known_prepare(struct ut_elf *elf)
 		second = code[2] && code[3] != '?' ? hex(code[3]) * 16 + hex(code[4]) : 0;
 		last = code[2] && code[3] != '?' ? second : 0xff;
 		for (; second <= last; second++)
-			elf->known[first * 4 + second / 64] |= 1ULL << (second % 64);
+			build->known[first * 4 + second / 64] |= 1ULL << (second % 64);
 	}
 	return 0;
 }
 
 /* Can this be the start of code that is known? */
-bool ut_known_may_start(const struct ut_elf *elf, const __u8 *code, size_t len)
+bool ut_known_may_start(const struct ut_build *build, const __u8 *code, size_t len)
 {
-	return len > 1 && elf->known[code[0] * 4 + code[1] / 64] & 1ULL << (code[1] % 64);
+	return len > 1 && build->known[code[0] * 4 + code[1] / 64] & 1ULL << (code[1] % 64);
 }
 
-/**
- * ut_known_find - Is this code that is known?
- * @code:	The code
- * @len:	Bytes of it, UT_MAX_KNOWN are enough
- * @go:		Is it code that the linker of Go has put together?
- * @known:	Gets what it is
- *
- * Return: True if it is.
- */
+/* Is this code that is known? @go: the linker of Go has put it together. */
 bool ut_known_find(const __u8 *code, size_t len, bool go, struct ut_known *known)
 {
 	size_t i;
@@ -539,14 +522,7 @@ bool ut_known_find(const __u8 *code, size_t len, bool go, struct ut_known *known
 	return false;
 }
 
-/**
- * ut_known_add - Add the rows of code that is known
- * @rows:	Where to
- * @start:	Offset of the code in the file
- * @known:	What it is
- *
- * Return: 0, or a negative errno.
- */
+/* Add the rows of code that is known, at an offset in the file. */
 int ut_known_add(struct ut_rows *rows, __u64 start, const struct ut_known *known)
 {
 	unsigned int i;
@@ -565,12 +541,7 @@ int ut_known_add(struct ut_rows *rows, __u64 start, const struct ut_known *known
 	return err;
 }
 
-/**
- * ut_is_plain - Is a rule that of a function's entry?
- * @rule:	Rule
- *
- * Return: True if it is.
- */
+/* Is a rule that of a function's entry? */
 bool ut_is_plain(const struct unwind_table_rule *rule)
 {
 	return !memcmp(rule, &shapes[AT_8], sizeof(*rule));

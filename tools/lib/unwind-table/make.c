@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "internal.h"
+#include "follow.h"
 
 struct key {
 	__u64	start;
@@ -90,15 +90,14 @@ struct sweep {
 	__u64		end;		/* of those before next */
 };
 
-static int open_sweep(struct sweep *sweep, const struct ut_elf *elf,
-		      const struct ut_section *section,
-		      struct unwind_table_stats *stats)
+static int open_sweep(struct sweep *sweep, struct ut_build *build,
+		      const struct ut_section *section)
 {
 	int err;
 
 	if (!section->bytes.len)
 		return 0;
-	err = ut_cfi_read(elf, section, &sweep->fdes, stats);
+	err = ut_cfi_read(build, section, &sweep->fdes);
 	return err ? err : sort_fdes(&sweep->fdes);
 }
 
@@ -140,8 +139,7 @@ static void take(struct sweep *sweep, const struct ut_fde *fde, __u64 skip,
 }
 
 struct maker {
-	struct ut_elf			elf;
-	struct ut_work			work;
+	struct ut_build			build;
 	struct sweep			eh_frame;
 	struct sweep			debug_frame;
 	struct ut_machine		machine;
@@ -154,7 +152,7 @@ struct maker {
 /* Gaps up to an offset, the ends of segments among them */
 static int skip_to(struct maker *maker, __u64 start)
 {
-	const struct ut_elf *elf = &maker->elf;
+	const struct ut_elf *elf = &maker->build.elf;
 	int err;
 
 	for (;;) {
@@ -196,15 +194,15 @@ bool unwind_table_says_no_call = true;
  */
 static int end_walks(struct maker *maker, const struct ut_fde *fde)
 {
-	const struct ut_segment *segment = &maker->elf.code[fde->segment];
+	const struct ut_segment *segment = &maker->build.elf.code[fde->segment];
 	__u8 code[UT_MAX_CALL];
 
-	if (!ut_work(&maker->work, UT_WORK_READ))
+	if (!ut_work(&maker->build.work, UT_WORK_READ))
 		return -E2BIG;
 	if (!unwind_table_says_no_call ||
-	    ut_elf_read_code(&maker->elf, segment, fde->start - sizeof(code), code,
+	    ut_elf_read_code(&maker->build.elf, segment, fde->start - sizeof(code), code,
 			     sizeof(code)) != sizeof(code) ||
-	    !ut_starts_is_no_call(code + sizeof(code)))
+	    !ut_bytes_is_no_call(code + sizeof(code)))
 		return 0;
 	return ut_rows_end_walks(maker->rows);
 }
@@ -221,8 +219,7 @@ static int run(struct maker *maker, struct sweep *sweep, const struct ut_fde *fd
 	if (err)
 		return err;
 	maker->end = fde->end;
-	err = ut_cfi_run(&maker->elf, &sweep->fdes, fde, skip, &maker->machine,
-			 maker->rows);
+	err = ut_cfi_run(&maker->build, &sweep->fdes, fde, skip, &maker->machine, maker->rows);
 	stats->origins[sweep == &maker->eh_frame ? UNWIND_TABLE_O_EH_FRAME :
 						   UNWIND_TABLE_O_DEBUG_FRAME] +=
 		uncounted(stats);
@@ -241,9 +238,9 @@ static int add_rows(struct maker *maker)
 	__u64 skip = 0, debug_skip = 0;
 	int err;
 
-	maker->rows = ut_rows_new(&maker->elf, stats, &err);
-	maker->segment = maker->elf.code;
-	maker->end = maker->elf.code[0].offset;
+	maker->rows = ut_rows_new(&maker->build, &err);
+	maker->segment = maker->build.elf.code;
+	maker->end = maker->build.elf.code[0].offset;
 	*eh_frame = (struct sweep){ .fdes = eh_frame->fdes };
 	*debug_frame = (struct sweep){ .fdes = debug_frame->fdes };
 	while (!err) {
@@ -282,21 +279,37 @@ static __u64 work_limit(const struct ut_elf *elf)
 				    code_bytes + UNWIND_TABLE_PAGE_SIZE);
 }
 
+int ut_build_open(struct ut_build *build, const struct ut_source *src,
+		  struct unwind_table_stats *stats)
+{
+	build->stats = stats;
+	return ut_elf_open(&build->elf, src);
+}
+
+void ut_build_close(struct ut_build *build)
+{
+	ut_starts_free(&build->starts);
+	free(build->scan);
+	free(build->known);
+	ut_follow_free(build->follow);
+	map_free(&build->endless);
+	map_free(&build->imports);
+	ut_callees_free(build->callees);
+	ut_elf_close(&build->elf);
+}
+
 static int make(struct maker *maker, struct unwind_table *table)
 {
-	struct ut_elf *elf = &maker->elf;
+	struct ut_build *build = &maker->build;
+	const struct ut_elf *elf = &build->elf;
 	struct unwind_table_stats read;
-	unsigned int i;
 	int err;
 
-	for (i = 0; i < elf->nr_code; i++)
-		elf->code_bytes += elf->code[i].len;
 	table->stats.code_bytes = elf->code_bytes;
-	maker->work.limit = work_limit(elf);
-	err = open_sweep(&maker->eh_frame, elf, &elf->eh_frame, &table->stats);
+	build->work.limit = work_limit(elf);
+	err = open_sweep(&maker->eh_frame, build, &elf->eh_frame);
 	if (!err)
-		err = open_sweep(&maker->debug_frame, elf, &elf->debug_frame,
-				 &table->stats);
+		err = open_sweep(&maker->debug_frame, build, &elf->debug_frame);
 	if (err)
 		return err;
 	if (!maker->eh_frame.fdes.nr_fdes && !maker->debug_frame.fdes.nr_fdes && !elf->is_go)
@@ -305,13 +318,13 @@ static int make(struct maker *maker, struct unwind_table *table)
 	read = table->stats;
 	err = add_rows(maker);
 	if (!err && !table->stats.places[UNWIND_TABLE_R_OVERLAP])
-		err = ut_callees_find(elf, &maker->eh_frame.fdes);
+		err = ut_callees_find(build, &maker->eh_frame.fdes);
 	/* Few files need that, and they are small. */
-	if (!err && elf->patches) {
+	if (!err && build->patches) {
 		ut_rows_free(maker->rows);
 		table->stats = read;
-		maker->work.done = 0;
-		elf->follow_work.done = 0;
+		build->work.done = 0;
+		build->follow_work.done = 0;
 		err = add_rows(maker);
 	}
 	if (err)
@@ -319,8 +332,8 @@ static int make(struct maker *maker, struct unwind_table *table)
 	/* Go files have no FDEs, unless C was linked with them. */
 	if (!table->stats.covered_bytes)
 		return -ENODATA;
-	table->stats.work = maker->work.done;
-	table->stats.work_code = elf->follow_work.done;
+	table->stats.work = build->work.done;
+	table->stats.work_code = build->follow_work.done;
 	return ut_rows_finish(maker->rows, &table->data, &table->len);
 }
 
@@ -339,17 +352,14 @@ static int make_table(const struct ut_source *src, struct unwind_table **result)
 		return -ENOMEM;
 	}
 	maker->stats = &table->stats;
-	err = ut_elf_open(&maker->elf, src);
+	err = ut_build_open(&maker->build, src, &table->stats);
 	if (!err) {
-		maker->elf.work = &maker->work;
-		maker->elf.stats = maker->stats;
 		err = make(maker, table);
 		ut_rows_free(maker->rows);
 		close_sweep(&maker->eh_frame);
 		close_sweep(&maker->debug_frame);
 		free(maker->machine.stack);
-		ut_callees_free(maker->elf.callees);
-		ut_elf_close(&maker->elf);
+		ut_build_close(&maker->build);
 	}
 	free(maker);
 	if (err)

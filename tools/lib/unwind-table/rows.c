@@ -18,7 +18,7 @@ struct recent {
 };
 
 struct ut_rows {
-	struct ut_elf			*elf;
+	struct ut_build			*build;
 	struct unwind_table_stats	*stats;
 
 	struct unwind_table_run		runs[UNWIND_TABLE_MAX_RUNS];
@@ -31,7 +31,7 @@ struct ut_rows {
 
 	struct unwind_table_row		*rows;
 	__u32				nr_rows;
-	__u32				max_rows;
+	size_t				max_rows;
 
 	struct unwind_table_rule	*rules;
 	__u32				nr_rules;
@@ -55,7 +55,7 @@ struct ut_rows {
 /* Pages with code; neighbours are one run. Segments may share a page. */
 static int make_runs(struct ut_rows *rows)
 {
-	const struct ut_elf *elf = rows->elf;
+	const struct ut_elf *elf = &rows->build->elf;
 	unsigned int i;
 
 	for (i = 0; i < elf->nr_code; i++) {
@@ -164,8 +164,7 @@ static int index_of(struct ut_rows *rows, const struct unwind_table_rule *rule)
 	return rows->nr_rules - 1;
 }
 
-struct ut_rows *ut_rows_new(struct ut_elf *elf,
-			    struct unwind_table_stats *stats, int *err)
+struct ut_rows *ut_rows_new(struct ut_build *build, int *err)
 {
 	static const struct unwind_table_rule
 		not_covered = { .kind = UNWIND_TABLE_NOT_COVERED },
@@ -175,9 +174,9 @@ struct ut_rows *ut_rows_new(struct ut_elf *elf,
 	*err = -ENOMEM;
 	if (!rows)
 		return NULL;
-	rows->elf = elf;
-	rows->patch = elf->patches;
-	rows->stats = stats;
+	rows->build = build;
+	rows->patch = build->patches;
+	rows->stats = build->stats;
 	rows->reason = UT_NO_REASON;
 	*err = make_runs(rows);
 	if (!*err)
@@ -214,24 +213,19 @@ void ut_rows_free(struct ut_rows *rows)
 /* A row of the current page; one with the same rule goes on instead. */
 static int add_row(struct ut_rows *rows, __u64 start, __u16 rule)
 {
+	struct unwind_table_row *more;
 	__u32 nr = rows->nr_rows;
 
 	if (nr > rows->pages[rows->page] && rows->rows[nr - 1].rule == rule)
 		return 0;
 	if (nr == UNWIND_TABLE_MAX_ROWS)
 		return -EFBIG;
-	if (nr == rows->max_rows) {
-		__u32 max = nr ? 2 * nr : 1024;
-		struct unwind_table_row *more;
-
-		more = realloc(rows->rows, max * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		rows->rows = more;
-		rows->max_rows = max;
-	}
-	rows->rows[nr].offset = start - rows->page_start;
-	rows->rows[nr].rule = rule;
+	more = ut_grow(rows->rows, nr, &rows->max_rows, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	rows->rows = more;
+	more[nr].offset = start - rows->page_start;
+	more[nr].rule = rule;
 	rows->nr_rows++;
 	return 0;
 }
@@ -302,7 +296,7 @@ static int add_as_it_is(struct ut_rows *rows, __u64 start, __u64 end, int index,
 	if (start == end)
 		return 0;
 	/* Pages without rows of their own are not counted: a table has few enough. */
-	if (!ut_work(rows->elf->work, 1))
+	if (!ut_work(&rows->build->work, 1))
 		return -E2BIG;
 	/* The code after a gap may tell what it is. */
 	if (rows->has_gap) {
@@ -331,7 +325,7 @@ static int add(struct ut_rows *rows, __u64 start, __u64 end, int index,
 	int err = 0;
 
 	if (UT_CALLEE_SAVED >> rule->cfa.reg & 1)
-		err = ut_callees_note(rows->elf, start, end, rule);
+		err = ut_callees_note(rows->build, start, end, rule);
 	while (rows->patch && rows->patch->start < end && !err) {
 		const struct ut_patch *patch = rows->patch;
 		int other = index_of(rows, &patch->rule);
@@ -428,7 +422,7 @@ int ut_rows_flush(struct ut_rows *rows)
 	if (!rows->has_gap)
 		return 0;
 	rows->has_gap = false;
-	return ut_gap_add(rows->elf, &gap, rows);
+	return ut_gap_add(rows->build, &gap, rows);
 }
 
 /* No call ends with the last byte. */

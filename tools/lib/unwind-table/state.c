@@ -254,12 +254,6 @@ void ut_state_after_call(struct state *s, unsigned int clobbers, unsigned int po
 	s->regs[INSN_RSP] = plus(s->regs[INSN_RSP], pops);
 }
 
-static __u64 mix(__u64 key)
-{
-	key *= 0x9e3779b97f4a7c15ULL;
-	return key ^ key >> 29;
-}
-
 __u32 ut_state_hash(const struct state *s)
 {
 	size_t i, len = offsetof(struct state, slots) + s->nr_slots * sizeof(struct slot);
@@ -267,7 +261,7 @@ __u32 ut_state_hash(const struct state *s)
 
 	for (i = 0; i < len; i += sizeof(word)) {
 		memcpy(&word, (const char *)s + i, sizeof(word));
-		hash = mix(hash ^ word);
+		hash = map_hash(hash ^ word);
 	}
 	return hash ^ hash >> 32;
 }
@@ -486,6 +480,14 @@ static bool find_word(const struct state *s, enum what wanted, unsigned int of,
 	return false;
 }
 
+static bool cfa_is_in(const struct state *s, unsigned int reg, struct unwind_table_rule *rule)
+{
+	if (s->regs[reg].what != CFA)
+		return false;
+	rule->cfa = reg_loc(UNWIND_TABLE_REG, reg, -s->regs[reg].off);
+	return true;
+}
+
 static bool find_cfa(const struct state *s, struct unwind_table_rule *rule)
 {
 	static const __u8 order[] = { INSN_RSP, INSN_RBP };
@@ -493,10 +495,8 @@ static bool find_cfa(const struct state *s, struct unwind_table_rule *rule)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(order); i++) {
-		if (s->regs[order[i]].what == CFA) {
-			rule->cfa = reg_loc(UNWIND_TABLE_REG, order[i], -s->regs[order[i]].off);
+		if (cfa_is_in(s, order[i], rule))
 			return true;
-		}
 	}
 	for (i = 0; i < ARRAY_SIZE(order); i++) {
 		if (find_word(s, CFA, 0, order[i], &rule->cfa, &value)) {
@@ -505,10 +505,8 @@ static bool find_cfa(const struct state *s, struct unwind_table_rule *rule)
 		}
 	}
 	for (i = 0; i < INSN_NR_REGS; i++) {
-		if (s->regs[i].what == CFA) {
-			rule->cfa = reg_loc(UNWIND_TABLE_REG, i, -s->regs[i].off);
+		if (cfa_is_in(s, i, rule))
 			return true;
-		}
 	}
 	return false;
 }
