@@ -48,6 +48,7 @@ typedef int64_t __s64;
 /* Nothing to hide from in user space */
 #define array_index_nospec(index, size)	(index)
 
+#define sizeof_field(type, field)	sizeof(((type *)0)->field)
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define GENMASK(h, l)	(~0UL << (l) & ~0UL >> (63 - (h)))
 #define EXPORT_SYMBOL_IF_KUNIT(symbol)
