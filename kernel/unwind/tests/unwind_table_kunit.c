@@ -17,6 +17,7 @@
 #include "../table.h"
 
 #define PAGE		((u64)UNWIND_TABLE_PAGE_SIZE)
+#define LAST_PAGE	((u64)S64_MAX / PAGE)
 #define MAX_PAGES	128
 /* Every other byte of 32 pages */
 #define MAX_ROWS	(32 * 2048)
@@ -29,6 +30,7 @@
 
 /**
  * struct parts - What a table is made of
+ * @test:	Whose parts they are
  * @header:	Numbers are set by those who add something
  * @runs:	Runs
  * @blocks:	One more than there are
@@ -40,6 +42,7 @@
  * @why:	Why it was refused, or NULL
  */
 struct parts {
+	struct kunit			*test;
 	struct unwind_table_header	header;
 	struct unwind_table_run		runs[UNWIND_TABLE_MAX_RUNS + 1];
 	u32				blocks[16 * MAX_PAGES + 1];
@@ -54,7 +57,7 @@ struct parts {
 /* ------------------------------------------------------------------------ */
 /* Making tables							      */
 
-static struct parts *start(struct parts *p)
+static void start(struct parts *p)
 {
 	kvfree(p->table);
 	p->table = NULL;
@@ -66,7 +69,6 @@ static struct parts *start(struct parts *p)
 		.word_size = sizeof(u64),
 		.block_shift = UNWIND_TABLE_PAGE_SHIFT,
 	};
-	return p;
 }
 
 static void add_run(struct parts *p, u64 page)
@@ -77,12 +79,20 @@ static void add_run(struct parts *p, u64 page)
 	};
 }
 
-/* The next page of the last run, still without rows */
+/* The next page of the last run, without rows at first */
 static void add_page(struct parts *p)
 {
 	p->runs[p->header.nr_runs - 1].nr_pages++;
 	p->header.nr_pages++;
 	p->blocks[p->header.nr_pages] = p->header.nr_rows - 1;
+}
+
+/* The first page of a table that has one run only */
+static void start_page(struct parts *p, u64 page)
+{
+	start(p);
+	add_run(p, page);
+	add_page(p);
 }
 
 static void add_row(struct parts *p, u16 offset, u16 rule)
@@ -191,24 +201,28 @@ static long make(struct parts *p)
 	return make_joined(p);
 }
 
-static void check_refused(struct kunit *test, struct parts *p, long ret,
-			  const char *why)
+/* @why is NULL if it has to be taken. */
+static void check_made(struct parts *p, long ret, const char *why)
 {
-	KUNIT_EXPECT_EQ_MSG(test, ret, -EINVAL, "%s", why);
-	KUNIT_EXPECT_STREQ(test, p->why ?: "nothing", why);
+	KUNIT_EXPECT_EQ_MSG(p->test, ret, why ? -EINVAL : 0, "%s",
+			    why ?: p->why ?: "");
+	KUNIT_EXPECT_STREQ(p->test, p->why ?: "nothing", why ?: "nothing");
 }
 
-static void expect_refused(struct kunit *test, struct parts *p, const char *why)
+static void expect_refused(struct parts *p, const char *why)
 {
-	check_refused(test, p, make(p), why);
+	check_made(p, make(p), why);
+}
+
+static void expect_taken(struct parts *p)
+{
+	check_made(p, make(p), NULL);
 }
 
 /* Two runs, of pages 2 and 3, and of page 5. Page 3 is not covered. */
 static void start_plain(struct parts *p)
 {
-	start(p);
-	add_run(p, 2);
-	add_page(p);
+	start_page(p, 2);
 	add_row(p, 0, 0);
 	add_row(p, 16, 1);
 	add_row(p, PAGE - 1, 2);
@@ -243,18 +257,24 @@ static s64 find(struct parts *p, u64 offset)
 	return unwind_word_cfa_off(rule.word);
 }
 
+/* What find() says of the first and of the last of these bytes */
+static void expect_found(struct parts *p, unsigned long long first,
+			 unsigned long long last, s64 want)
+{
+	KUNIT_EXPECT_EQ_MSG(p->test, find(p, first), want, "%#llx", first);
+	KUNIT_EXPECT_EQ_MSG(p->test, find(p, last), want, "%#llx", last);
+}
+
 /* The only rule of a table, which is made of @from */
-static enum unwind_user_status find_one(struct kunit *test, struct parts *p,
+static enum unwind_user_status find_one(struct parts *p,
 					const struct unwind_table_rule *from,
 					struct unwind_rule *rule)
 {
 	memset(rule, 0x5a, sizeof(*rule));
-	start(p);
-	add_run(p, 0);
-	add_page(p);
+	start_page(p, 0);
 	add_row(p, 0, 0);
 	add_rule(p, from);
-	KUNIT_EXPECT_EQ_MSG(test, make(p), 0, "%s", p->why ?: "");
+	expect_taken(p);
 	if (!p->table)
 		return UNWIND_USER_CORRUPT;
 	return unwind_table_find(p->table, 0, rule);
@@ -268,7 +288,7 @@ static void plain_table_is_taken(struct kunit *test)
 	struct parts *p = test->priv;
 
 	start_plain(p);
-	KUNIT_EXPECT_EQ(test, make(p), 0);
+	expect_taken(p);
 	KUNIT_EXPECT_EQ(test, p->table->nr_runs, 2);
 	KUNIT_EXPECT_EQ(test, p->table->nr_rows, 5);
 	KUNIT_EXPECT_LE(test, p->table->size, sizeof(*p->table) + p->len);
@@ -280,7 +300,7 @@ static void table_is_a_copy(struct kunit *test)
 	struct parts *p = test->priv;
 
 	start_plain(p);
-	KUNIT_EXPECT_EQ(test, make(p), 0);
+	expect_taken(p);
 	memset(p->data, 0xff, p->len);
 	KUNIT_EXPECT_EQ(test, find(p, 2 * PAGE + 16), 16);
 	KUNIT_EXPECT_EQ(test, find(p, 5 * PAGE + 16), 32);
@@ -298,69 +318,123 @@ static void any_shorter_or_longer_length_is_refused(struct kunit *test)
 		if (len == whole)
 			continue;
 		p->len = len;
-		check_refused(test, p, make_joined(p),
-			      len < sizeof(p->header) ?
-			      "shorter than its header" : "length");
+		check_made(p, make_joined(p), len < sizeof(p->header) ?
+			   "shorter than its header" : "length");
 	}
 }
 
-static void other_magic_is_refused(struct kunit *test)
-{
-	struct parts *p = test->priv;
+/* A change of one field of a plain table, and why the table is refused then; NULL: it is not. */
+struct change {
+	size_t		at;
+	size_t		len;
+	u64		value;
+	const char	*why;
+};
 
-	start_plain(p);
-	p->header.magic = 0x55575442;
-	expect_refused(test, p, "not a table");
+#define SET(_field, _value, _why) {					\
+	.at = offsetof(struct parts, _field),				\
+	.len = sizeof_field(struct parts, _field),			\
+	.value = (_value),						\
+	.why = (_why),							\
 }
 
-static void other_version_is_refused(struct kunit *test)
-{
-	struct parts *p = test->priv;
-
-	start_plain(p);
-	p->header.version = 0;
-	expect_refused(test, p, "version");
-	p->header.version = 2;
-	expect_refused(test, p, "version");
+/* In the header only: there are as many of them as before. */
+#define SET_NUMBER(_field, _value, _why) {				\
+	.at = offsetof(struct parts, data) +				\
+	      offsetof(struct unwind_table_header, _field),		\
+	.len = sizeof_field(struct unwind_table_header, _field),	\
+	.value = (_value),						\
+	.why = (_why),							\
 }
 
-static void other_machine_is_refused(struct kunit *test)
+static void make_change(struct parts *p, const struct change *change)
 {
-	struct parts *p = test->priv;
-
-	start_plain(p);
-	p->header.machine = EM_386;
-	expect_refused(test, p, "for another machine");
-	p->header.machine = EM_X86_64;
-	p->header.word_size = 4;
-	expect_refused(test, p, "for another machine");
+	memcpy((char *)p + change->at, &change->value, change->len);
 }
 
-static void unknown_flag_of_the_header_is_refused(struct kunit *test)
+static void each_field_that_makes_no_sense_is_refused(struct kunit *test)
 {
-	struct parts *p = test->priv;
+	static const struct change changes[] = {
+		SET(header.magic, 0x55575442, "not a table"),
+		SET(header.version, 0, "version"),
+		SET(header.version, 2, "version"),
+		SET(header.machine, EM_386, "for another machine"),
+		SET(header.word_size, 4, "for another machine"),
+		SET(header.flags, 1, "flags of the header"),
+		SET(header.flags, 1U << 31, "flags of the header"),
+		SET(header.reserved[0], 1, "reserved fields of the header"),
+		SET(header.reserved[0], 1U << 31, "reserved fields of the header"),
+		SET(header.reserved[1], 1, "reserved fields of the header"),
+		SET(header.reserved[1], 1U << 31, "reserved fields of the header"),
+		SET(header.reserved[2], 1, "reserved fields of the header"),
+		SET(header.reserved[2], 1U << 31, "reserved fields of the header"),
+		SET(header.reserved[2], 0, NULL),
 
-	start_plain(p);
-	p->header.flags = 1;
-	expect_refused(test, p, "flags of the header");
-	p->header.flags = 1U << 31;
-	expect_refused(test, p, "flags of the header");
-}
+		SET_NUMBER(nr_runs, 0, "number of runs"),
+		SET_NUMBER(nr_runs, U32_MAX, "number of runs"),
+		SET_NUMBER(nr_pages, 0, "number of pages"),
+		/* Within the limit, but more than there is */
+		SET_NUMBER(nr_pages, UNWIND_TABLE_MAX_PAGES, "length"),
+		SET_NUMBER(nr_rows, UNWIND_TABLE_MAX_ROWS, "length"),
+		SET_NUMBER(nr_rules, UNWIND_TABLE_MAX_RULES, "length"),
+		/* Those that are much too large would let a sum of lengths overflow. */
+		SET_NUMBER(nr_pages, UNWIND_TABLE_MAX_PAGES + 1, "number of pages"),
+		SET_NUMBER(nr_pages, U32_MAX, "number of pages"),
+		SET_NUMBER(nr_rows, UNWIND_TABLE_MAX_ROWS + 1, "number of rows"),
+		SET_NUMBER(nr_rows, U32_MAX, "number of rows"),
+		SET_NUMBER(nr_rules, UNWIND_TABLE_MAX_RULES + 1, "number of rules"),
+		SET_NUMBER(nr_rules, U32_MAX, "number of rules"),
+		SET_NUMBER(block_shift, 0, "size of a block"),
+		SET_NUMBER(block_shift, 7, "size of a block"),
+		SET_NUMBER(block_shift, 13, "size of a block"),
+		SET_NUMBER(block_shift, 32, "size of a block"),
+		SET_NUMBER(block_shift, U32_MAX, "size of a block"),
 
-static void reserved_fields_of_the_header_are_refused(struct kunit *test)
-{
+		SET(runs[0].nr_pages, 0, "empty run"),
+		SET(runs[1].nr_pages, 2, "number of pages of the runs"),
+		SET(runs[1].nr_pages, U32_MAX, "number of pages of the runs"),
+		SET(runs[0].first_block, 1, "first block of a run"),
+		SET(runs[1].first_block, 0, "first block of a run"),
+		SET(runs[1].first_block, 1, "first block of a run"),
+		SET(runs[1].first_block, 2, NULL),
+		SET(runs[1].first_block, 3, "first block of a run"),
+		SET(runs[1].first_block, U32_MAX, "first block of a run"),
+		/* The first run ends at page 4. */
+		SET(runs[1].page, 0, "runs that are not sorted, overlap or touch"),
+		SET(runs[1].page, 1, "runs that are not sorted, overlap or touch"),
+		SET(runs[1].page, 2, "runs that are not sorted, overlap or touch"),
+		SET(runs[1].page, 3, "runs that are not sorted, overlap or touch"),
+		SET(runs[1].page, 4, "runs that are not sorted, overlap or touch"),
+		SET(runs[1].page, 5, NULL),
+		SET(runs[1].page, LAST_PAGE + 1, "run out of range"),
+		SET(runs[1].page, U64_MAX, "run out of range"),
+
+		SET(blocks[0], 1, "row before the first block"),
+		SET(header.nr_rows, 4, "block with rows that do not exist"),
+		SET(header.nr_rows, 6, "rows outside of the blocks"),
+		SET(rows[0].offset, 1, "page that does not start with a row"),
+		SET(rows[3].offset, 1, "page that does not start with a row"),
+		SET(rows[1].offset, 0, "row out of its block or not sorted"),
+		SET(rows[2].offset, 0, "row out of its block or not sorted"),
+		SET(rows[2].offset, 15, "row out of its block or not sorted"),
+		SET(rows[2].offset, 16, "row out of its block or not sorted"),
+		SET(rows[2].offset, 17, NULL),
+		SET(rows[2].offset, PAGE, "row out of its block or not sorted"),
+		SET(rows[2].offset, U16_MAX, "row out of its block or not sorted"),
+		SET(rows[4].rule, 5, "row without rule"),
+		SET(rows[4].rule, U16_MAX, "row without rule"),
+	};
 	struct parts *p = test->priv;
 	unsigned int i;
 
-	start_plain(p);
-	for (i = 0; i < ARRAY_SIZE(p->header.reserved); i++) {
-		p->header.reserved[i] = 1;
-		expect_refused(test, p, "reserved fields of the header");
-		p->header.reserved[i] = 1U << 31;
-		expect_refused(test, p, "reserved fields of the header");
-		p->header.reserved[i] = 0;
+	for (i = 0; i < ARRAY_SIZE(changes); i++) {
+		start_plain(p);
+		make_change(p, &changes[i]);
+		join(p);
+		/* Once more, for what is only there now */
+		make_change(p, &changes[i]);
+		check_made(p, make_joined(p), changes[i].why);
 	}
-	KUNIT_EXPECT_EQ(test, make(p), 0);
 }
 
 static void number_of_runs_is_limited(struct kunit *test)
@@ -375,249 +449,72 @@ static void number_of_runs_is_limited(struct kunit *test)
 		add_row(p, 0, 0);
 	}
 	add_sp_rules(p, 1);
-	KUNIT_EXPECT_EQ(test, make(p), 0);
+	expect_taken(p);
 	add_run(p, 2 * i);
 	add_page(p);
 	add_row(p, 0, 0);
-	expect_refused(test, p, "number of runs");
-
-	start_plain(p);
-	join(p);
-	((struct unwind_table_header *)p->data)->nr_runs = 0;
-	check_refused(test, p, make_joined(p), "number of runs");
-	((struct unwind_table_header *)p->data)->nr_runs = U32_MAX;
-	check_refused(test, p, make_joined(p), "number of runs");
-}
-
-/* Those that are much too large would let a sum of lengths overflow. */
-static void other_numbers_are_limited(struct kunit *test)
-{
-	static const struct {
-		size_t		field;
-		u32		most;
-		const char	*why;
-	} fields[] = {
-		{ offsetof(struct unwind_table_header, nr_pages),
-		  UNWIND_TABLE_MAX_PAGES, "number of pages" },
-		{ offsetof(struct unwind_table_header, nr_rows),
-		  UNWIND_TABLE_MAX_ROWS, "number of rows" },
-		{ offsetof(struct unwind_table_header, nr_rules),
-		  UNWIND_TABLE_MAX_RULES, "number of rules" },
-	};
-	struct parts *p = test->priv;
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(fields); i++) {
-		u32 *field = (void *)((char *)p->data + fields[i].field);
-
-		start_plain(p);
-		join(p);
-		/* Within the limit, but more than there is */
-		*field = fields[i].most;
-		check_refused(test, p, make_joined(p), "length");
-		*field = fields[i].most + 1;
-		check_refused(test, p, make_joined(p), fields[i].why);
-		*field = U32_MAX;
-		check_refused(test, p, make_joined(p), fields[i].why);
-	}
-
-	start_plain(p);
-	join(p);
-	((struct unwind_table_header *)p->data)->nr_pages = 0;
-	check_refused(test, p, make_joined(p), "number of pages");
-}
-
-static void size_of_a_block_is_limited(struct kunit *test)
-{
-	static const u32 bad[] = { 0, 7, 13, 32, U32_MAX };
-	struct parts *p = test->priv;
-	unsigned int i;
-
-	start_plain(p);
-	join(p);
-	for (i = 0; i < ARRAY_SIZE(bad); i++) {
-		((struct unwind_table_header *)p->data)->block_shift = bad[i];
-		check_refused(test, p, make_joined(p), "size of a block");
-	}
+	expect_refused(p, "number of runs");
 }
 
 static void page_without_row_is_refused(struct kunit *test)
 {
 	struct parts *p = test->priv;
 
-	start(p);
-	add_run(p, 0);
-	add_page(p);
-	expect_refused(test, p, "block with rows that do not exist");
+	start_page(p, 0);
+	expect_refused(p, "block with rows that do not exist");
 	p->blocks[1] = 0;
-	expect_refused(test, p, "block with rows that do not exist");
+	expect_refused(p, "block with rows that do not exist");
 	/* The next page has one. */
 	p->blocks[1] = U32_MAX;
 	add_page(p);
 	add_row(p, 0, 0);
 	add_sp_rules(p, 1);
-	expect_refused(test, p, "block with rows that do not exist");
+	expect_refused(p, "block with rows that do not exist");
 	/* It is the one after the last row of the page before. */
-	start(p);
-	add_run(p, 0);
-	add_page(p);
+	start_page(p, 0);
 	add_row(p, 0, 0);
 	add_page(p);
 	add_sp_rules(p, 1);
-	expect_refused(test, p, "page that does not start with a row");
+	expect_refused(p, "page that does not start with a row");
 	add_page(p);
 	add_row(p, 0, 0);
-	expect_refused(test, p, "page that does not start with a row");
+	expect_refused(p, "page that does not start with a row");
 }
 
-static void first_block_of_a_run_is_checked(struct kunit *test)
-{
-	static const u32 bad[] = { 0, 1, 3, U32_MAX };
-	struct parts *p = test->priv;
-	unsigned int i;
-
-	start_plain(p);
-	for (i = 0; i < ARRAY_SIZE(bad); i++) {
-		p->runs[1].first_block = bad[i];
-		expect_refused(test, p, "first block of a run");
-	}
-	p->runs[1].first_block = 2;
-	KUNIT_EXPECT_EQ(test, make(p), 0);
-	p->runs[0].first_block = 1;
-	expect_refused(test, p, "first block of a run");
-}
-
-static void empty_run_is_refused(struct kunit *test)
+static void run_up_to_the_largest_file_is_taken(struct kunit *test)
 {
 	struct parts *p = test->priv;
 
 	start_plain(p);
-	p->runs[0].nr_pages = 0;
-	expect_refused(test, p, "empty run");
-}
-
-static void run_beyond_the_largest_file_is_refused(struct kunit *test)
-{
-	struct parts *p = test->priv;
-	u64 last = (u64)S64_MAX / PAGE;
-
-	start_plain(p);
-	p->runs[1].page = last;
-	KUNIT_EXPECT_EQ(test, make(p), 0);
+	p->runs[1].page = LAST_PAGE;
+	expect_taken(p);
 	KUNIT_EXPECT_EQ(test, find(p, S64_MAX), 32);
-	p->runs[1].page = last + 1;
-	expect_refused(test, p, "run out of range");
-	p->runs[1].page = U64_MAX;
-	expect_refused(test, p, "run out of range");
-}
-
-static void runs_are_apart_and_in_order(struct kunit *test)
-{
-	/* The first run ends at page 4. */
-	static const u64 bad[] = { 0, 1, 2, 3, 4 };
-	struct parts *p = test->priv;
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(bad); i++) {
-		start_plain(p);
-		p->runs[1].page = bad[i];
-		expect_refused(test, p,
-			       "runs that are not sorted, overlap or touch");
-	}
-	p->runs[1].page = 5;
-	KUNIT_EXPECT_EQ(test, make(p), 0);
 }
 
 static void runs_have_as_many_pages_as_there_are(struct kunit *test)
 {
 	struct parts *p = test->priv;
 
-	start_plain(p);
-	p->runs[1].nr_pages++;
-	expect_refused(test, p, "number of pages of the runs");
-	p->runs[1].nr_pages = U32_MAX;
-	expect_refused(test, p, "number of pages of the runs");
 	/* The sum of both is right, in 32 bits. */
+	start_plain(p);
 	p->runs[0].nr_pages = 4;
+	p->runs[1].nr_pages = U32_MAX;
 	p->runs[1].page = 7;
 	p->runs[1].first_block = 4;
-	expect_refused(test, p, "number of pages of the runs");
+	expect_refused(p, "number of pages of the runs");
 	p->runs[0].nr_pages = 1;
 	p->runs[1].nr_pages = 1;
 	p->runs[1].first_block = 1;
-	expect_refused(test, p, "number of pages of the runs");
+	expect_refused(p, "number of pages of the runs");
 }
 
-static void page_that_starts_without_a_row_is_refused(struct kunit *test)
+static void table_without_rules_has_no_rows(struct kunit *test)
 {
 	struct parts *p = test->priv;
 
-	start_plain(p);
-	p->rows[0].offset = 1;
-	expect_refused(test, p, "page that does not start with a row");
-	start_plain(p);
-	p->rows[3].offset = 1;
-	expect_refused(test, p, "page that does not start with a row");
-}
-
-static void row_beyond_its_page_is_refused(struct kunit *test)
-{
-	struct parts *p = test->priv;
-
-	start_plain(p);
-	p->rows[2].offset = PAGE;
-	expect_refused(test, p, "row out of its block or not sorted");
-	p->rows[2].offset = U16_MAX;
-	expect_refused(test, p, "row out of its block or not sorted");
-}
-
-static void rows_go_up(struct kunit *test)
-{
-	static const u16 bad[] = { 0, 15, 16 };
-	struct parts *p = test->priv;
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(bad); i++) {
-		start_plain(p);
-		p->rows[2].offset = bad[i];
-		expect_refused(test, p, "row out of its block or not sorted");
-	}
-	p->rows[2].offset = 17;
-	KUNIT_EXPECT_EQ(test, make(p), 0);
-	/* A second one at the start of the page */
-	p->rows[1].offset = 0;
-	expect_refused(test, p, "row out of its block or not sorted");
-}
-
-static void row_without_rule_is_refused(struct kunit *test)
-{
-	struct parts *p = test->priv;
-
-	start_plain(p);
-	p->rows[4].rule = 5;
-	expect_refused(test, p, "row without rule");
-	p->rows[4].rule = U16_MAX;
-	expect_refused(test, p, "row without rule");
-
-	start(p);
-	add_run(p, 0);
-	add_page(p);
+	start_page(p, 0);
 	add_row(p, 0, 0);
-	expect_refused(test, p, "row without rule");
-}
-
-static void blocks_have_all_rows(struct kunit *test)
-{
-	struct parts *p = test->priv;
-
-	start_plain(p);
-	p->blocks[0] = 1;
-	expect_refused(test, p, "row before the first block");
-	p->blocks[0] = 0;
-	p->header.nr_rows++;
-	expect_refused(test, p, "rows outside of the blocks");
-	p->header.nr_rows -= 2;
-	expect_refused(test, p, "block with rows that do not exist");
+	expect_refused(p, "row without rule");
 }
 
 /* Of each block of each size, the index that it has and others */
@@ -644,19 +541,13 @@ static void blocks_are_checked(struct kunit *test)
 	start_plain(p);
 	set_blocks(p, 11);
 	p->blocks[2] = 0;
-	expect_refused(test, p, "blocks that are not sorted");
+	expect_refused(p, "blocks that are not sorted");
 	p->blocks[2] = 2;
 	p->blocks[1] = 2;
-	expect_refused(test, p, "row out of its block or not sorted");
+	expect_refused(p, "row out of its block or not sorted");
 	p->blocks[1] = 0;
-	expect_refused(test, p, "row out of its block or not sorted");
+	expect_refused(p, "row out of its block or not sorted");
 }
-
-/* What makes a rule that is refused of one that is not */
-struct bad_rule {
-	struct unwind_table_rule	rule;
-	const char			*why;
-};
 
 /* The places of values in most rules */
 #define CFA_SP	LOC(REG, SP, 8)
@@ -670,23 +561,20 @@ struct bad_rule {
 	{ .kind = UNWIND_TABLE_CALLER, .cfa = _cfa, .ra = _ra, .fp = _fp, \
 	  ##__VA_ARGS__ }
 
-static void expect_bad_rules(struct kunit *test, const struct bad_rule *bad,
-			     unsigned int nr)
+/* No row needs to have the rule. */
+static void check_rule(struct parts *p, const struct unwind_table_rule *rule, const char *why)
 {
-	struct parts *p = test->priv;
-	unsigned int i;
-
-	for (i = 0; i < nr; i++) {
-		start_plain(p);
-		/* No row needs to have it. */
-		add_rule(p, &bad[i].rule);
-		expect_refused(test, p, bad[i].why);
-	}
+	start_plain(p);
+	add_rule(p, rule);
+	check_made(p, make(p), why);
 }
 
 static void fields_that_make_no_sense_are_refused(struct kunit *test)
 {
-	static const struct bad_rule bad[] = {
+	static const struct {
+		struct unwind_table_rule	rule;
+		const char			*why;
+	} bad[] = {
 		{ CALLER(CFA_SP, RA_SLOT, FP_SAME, .reserved = 1), "reserved field of a rule" },
 		{ { .reserved = 1 }, "reserved field of a rule" },
 		{ { .kind = UNWIND_TABLE_CALLER + 1 }, "kind of a rule" },
@@ -713,47 +601,44 @@ static void fields_that_make_no_sense_are_refused(struct kunit *test)
 		{ CALLER(CFA_SP, RA_SLOT, BAD(NONE, 0, 0)), "frame pointer of a rule" },
 	};
 
-	expect_bad_rules(test, bad, ARRAY_SIZE(bad));
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
+		check_rule(test->priv, &bad[i].rule, bad[i].why);
 }
 
 /* All places for all values: those that there are, and those that are refused. */
 static void each_value_has_its_own_places(struct kunit *test)
 {
-	/* By enum unwind_table_where, the place beyond the last one included */
-	static const bool cfa[] = { [UNWIND_TABLE_REG] = true,
-		[UNWIND_TABLE_REG_DEREF] = true, [UNWIND_TABLE_CFA_DEREF + 1] = false };
-	static const bool ra[] = { [UNWIND_TABLE_REG] = true,
-		[UNWIND_TABLE_REG_DEREF] = true, [UNWIND_TABLE_CFA_DEREF] = true,
-		[UNWIND_TABLE_CFA_DEREF + 1] = false };
-	static const bool fp[] = { [UNWIND_TABLE_NONE] = true, [UNWIND_TABLE_SAME] = true,
-		[UNWIND_TABLE_REG] = true, [UNWIND_TABLE_REG_DEREF] = true,
-		[UNWIND_TABLE_CFA] = true, [UNWIND_TABLE_CFA_DEREF] = true,
-		[UNWIND_TABLE_CFA_DEREF + 1] = false };
-	struct parts *p = test->priv;
-	unsigned int where;
+	/* The places have bits, by enum unwind_table_where. */
+	static const struct {
+		size_t		value;
+		unsigned long	places;
+		const char	*why;
+	} values[] = {
+		{ offsetof(struct unwind_table_rule, cfa),
+		  BIT(UNWIND_TABLE_REG) | BIT(UNWIND_TABLE_REG_DEREF),
+		  "CFA of a rule" },
+		{ offsetof(struct unwind_table_rule, ra),
+		  BIT(UNWIND_TABLE_REG) | BIT(UNWIND_TABLE_REG_DEREF) |
+		  BIT(UNWIND_TABLE_CFA_DEREF), "return address of a rule" },
+		{ offsetof(struct unwind_table_rule, fp),
+		  BIT(UNWIND_TABLE_NONE) | BIT(UNWIND_TABLE_SAME) |
+		  BIT(UNWIND_TABLE_REG) | BIT(UNWIND_TABLE_REG_DEREF) |
+		  BIT(UNWIND_TABLE_CFA) | BIT(UNWIND_TABLE_CFA_DEREF),
+		  "frame pointer of a rule" },
+	};
+	unsigned int i, where;
 
-	for (where = 0; where < ARRAY_SIZE(cfa); where++) {
-		struct unwind_table_rule rule = sp_rule(8);
+	for (i = 0; i < ARRAY_SIZE(values); i++) {
+		for (where = 0; where <= UNWIND_TABLE_CFA_DEREF + 1; where++) {
+			struct unwind_table_rule rule = sp_rule(8);
+			struct unwind_table_loc loc = { .where = where };
 
-		start_plain(p);
-		rule.cfa = (struct unwind_table_loc) { .where = where };
-		add_rule(p, &rule);
-		check_refused(test, p, make(p) ?: -EINVAL,
-			      cfa[where] ? "nothing" : "CFA of a rule");
-
-		start_plain(p);
-		rule = sp_rule(8);
-		rule.ra = (struct unwind_table_loc) { .where = where };
-		add_rule(p, &rule);
-		check_refused(test, p, make(p) ?: -EINVAL,
-			      ra[where] ? "nothing" : "return address of a rule");
-
-		start_plain(p);
-		rule = sp_rule(8);
-		rule.fp = (struct unwind_table_loc) { .where = where };
-		add_rule(p, &rule);
-		check_refused(test, p, make(p) ?: -EINVAL,
-			      fp[where] ? "nothing" : "frame pointer of a rule");
+			memcpy((char *)&rule + values[i].value, &loc, sizeof(loc));
+			check_rule(test->priv, &rule,
+				   values[i].places & BIT(where) ? NULL : values[i].why);
+		}
 	}
 }
 
@@ -764,27 +649,21 @@ static void rules_without_caller_say_nothing_else(struct kunit *test)
 		UNWIND_TABLE_NOT_COVERED, UNWIND_TABLE_UNKNOWN,
 		UNWIND_TABLE_OUTERMOST,
 	};
-	struct parts *p = test->priv;
 	unsigned int i, byte;
 
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
-		struct unwind_table_rule rule;
+		const struct unwind_table_rule plain = { .kind = kinds[i] };
 
-		for (byte = 0; byte < sizeof(rule); byte++) {
-			rule = (struct unwind_table_rule) { .kind = kinds[i] };
-			((u8 *)&rule)[byte] ^= 0x10;
+		check_rule(test->priv, &plain, NULL);
+		for (byte = 0; byte < sizeof(plain); byte++) {
+			struct unwind_table_rule rule = plain;
+
 			if (byte == offsetof(struct unwind_table_rule, kind))
 				continue;
-			start_plain(p);
-			add_rule(p, &rule);
-			expect_refused(test, p,
-				       byte == 2 || byte == 3 ?
-				       "reserved field of a rule" : why);
+			((u8 *)&rule)[byte] ^= 0x10;
+			check_rule(test->priv, &rule, byte == 2 || byte == 3 ?
+				   "reserved field of a rule" : why);
 		}
-		rule = (struct unwind_table_rule) { .kind = kinds[i] };
-		start_plain(p);
-		add_rule(p, &rule);
-		KUNIT_EXPECT_EQ(test, make(p), 0);
 	}
 }
 
@@ -809,10 +688,9 @@ static void places_that_are_not_covered(struct kunit *test)
 	unsigned int i;
 
 	start_plain(p);
-	KUNIT_EXPECT_EQ(test, make(p), 0);
+	expect_taken(p);
 	for (i = 0; i < ARRAY_SIZE(offsets); i++)
-		KUNIT_EXPECT_EQ_MSG(test, find(p, offsets[i]), NOT_COVERED,
-				    "%#llx", (unsigned long long)offsets[i]);
+		expect_found(p, offsets[i], offsets[i], NOT_COVERED);
 }
 
 static void first_and_last_bytes_of_rows_and_pages(struct kunit *test)
@@ -820,32 +698,25 @@ static void first_and_last_bytes_of_rows_and_pages(struct kunit *test)
 	struct parts *p = test->priv;
 
 	start_plain(p);
-	KUNIT_EXPECT_EQ(test, make(p), 0);
-	KUNIT_EXPECT_EQ(test, find(p, 2 * PAGE), 8);
-	KUNIT_EXPECT_EQ(test, find(p, 2 * PAGE + 15), 8);
-	KUNIT_EXPECT_EQ(test, find(p, 2 * PAGE + 16), 16);
-	KUNIT_EXPECT_EQ(test, find(p, 3 * PAGE - 2), 16);
-	KUNIT_EXPECT_EQ(test, find(p, 3 * PAGE - 1), 24);
-	KUNIT_EXPECT_EQ(test, find(p, 5 * PAGE), 32);
-	KUNIT_EXPECT_EQ(test, find(p, 6 * PAGE - 1), 32);
+	expect_taken(p);
+	expect_found(p, 2 * PAGE, 2 * PAGE + 15, 8);
+	expect_found(p, 2 * PAGE + 16, 3 * PAGE - 2, 16);
+	expect_found(p, 3 * PAGE - 1, 3 * PAGE - 1, 24);
+	expect_found(p, 5 * PAGE, 6 * PAGE - 1, 32);
 }
 
 static void first_byte_of_the_file(struct kunit *test)
 {
 	struct parts *p = test->priv;
 
-	start(p);
-	add_run(p, 0);
-	add_page(p);
+	start_page(p, 0);
 	add_row(p, 0, 0);
 	add_row(p, 1, 1);
 	add_sp_rules(p, 2);
-	KUNIT_EXPECT_EQ(test, make(p), 0);
-	KUNIT_EXPECT_EQ(test, find(p, 0), 8);
-	KUNIT_EXPECT_EQ(test, find(p, 1), 16);
-	KUNIT_EXPECT_EQ(test, find(p, PAGE - 1), 16);
-	KUNIT_EXPECT_EQ(test, find(p, PAGE), NOT_COVERED);
-	KUNIT_EXPECT_EQ(test, find(p, (u64)-1), NOT_COVERED);
+	expect_taken(p);
+	expect_found(p, 0, 0, 8);
+	expect_found(p, 1, PAGE - 1, 16);
+	expect_found(p, PAGE, U64_MAX, NOT_COVERED);
 }
 
 /* Any number of rows, so that a search may end on either side */
@@ -855,13 +726,11 @@ static void each_row_of_a_page_is_found(struct kunit *test)
 	unsigned int nr, i;
 
 	for (nr = 1; nr <= 20; nr++) {
-		start(p);
-		add_run(p, 7);
-		add_page(p);
+		start_page(p, 7);
 		for (i = 0; i < nr; i++)
 			add_row(p, 3 * i, i);
 		add_sp_rules(p, nr);
-		KUNIT_EXPECT_EQ(test, make(p), 0);
+		expect_taken(p);
 		for (i = 0; i < 3 * nr + 3; i++)
 			KUNIT_EXPECT_EQ(test, find(p, 7 * PAGE + i),
 					8 + 8 * (s64)min(i / 3, nr - 1));
@@ -874,13 +743,11 @@ static void page_with_rows_at_all_bytes(struct kunit *test)
 	struct parts *p = test->priv;
 	unsigned int i;
 
-	start(p);
-	add_run(p, 1);
-	add_page(p);
+	start_page(p, 1);
 	for (i = 0; i < PAGE; i++)
 		add_row(p, i, i);
 	add_sp_rules(p, PAGE);
-	KUNIT_EXPECT_EQ(test, make(p), 0);
+	expect_taken(p);
 	for (i = 0; i < PAGE; i++)
 		KUNIT_EXPECT_EQ(test, find(p, PAGE + i), 8 + 8 * (s64)i);
 }
@@ -897,9 +764,7 @@ static void rows_at_the_edges_of_blocks(struct kunit *test)
 	s64 expected;
 
 	for (set = 0; set < 5U << ARRAY_SIZE(edges); set++) {
-		start(p);
-		add_run(p, 3);
-		add_page(p);
+		start_page(p, 3);
 		add_row(p, 0, 0);
 		for (i = 0; i < ARRAY_SIZE(edges); i++) {
 			if (set & 1U << i)
@@ -912,7 +777,7 @@ static void rows_at_the_edges_of_blocks(struct kunit *test)
 		add_sp_rules(p, ARRAY_SIZE(edges) + 2);
 		add_not_covered(p);
 		set_blocks(p, 8 + (set >> ARRAY_SIZE(edges)));
-		KUNIT_EXPECT_EQ(test, make(p), 0);
+		expect_taken(p);
 
 		expected = 8;
 		for (i = 0; i < ARRAY_SIZE(edges); i++) {
@@ -943,7 +808,7 @@ static void most_rules_that_a_table_can_have(struct kunit *test)
 		add_row(p, i % 2048 * 2, i);
 	}
 	add_sp_rules(p, UNWIND_TABLE_MAX_RULES);
-	KUNIT_EXPECT_EQ(test, make(p), 0);
+	expect_taken(p);
 	for (i = 0; i < UNWIND_TABLE_MAX_RULES; i++) {
 		if (find(p, 2 * i) != 8 + 8 * (s64)i ||
 		    find(p, 2 * i + 1) != 8 + 8 * (s64)i)
@@ -953,7 +818,7 @@ static void most_rules_that_a_table_can_have(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, find(p, 2 * i), NOT_COVERED);
 
 	add_sp_rules(p, 1);
-	expect_refused(test, p, "number of rules");
+	expect_refused(p, "number of rules");
 }
 
 static void most_runs_that_a_table_can_have(struct kunit *test)
@@ -971,16 +836,14 @@ static void most_runs_that_a_table_can_have(struct kunit *test)
 		add_row(p, 1, i + 1);
 	}
 	add_sp_rules(p, i + 1);
-	KUNIT_EXPECT_EQ(test, make(p), 0);
+	expect_taken(p);
 	for (i = 0; i < UNWIND_TABLE_MAX_RUNS; i++) {
 		u64 at = (1 + 3 * i) * PAGE;
 
-		KUNIT_EXPECT_EQ(test, find(p, at - 1), NOT_COVERED);
-		KUNIT_EXPECT_EQ(test, find(p, at), 8 + 8 * (s64)i);
-		KUNIT_EXPECT_EQ(test, find(p, at + PAGE - 1), 8 + 8 * (s64)i);
-		KUNIT_EXPECT_EQ(test, find(p, at + PAGE), 8 + 8 * (s64)i);
-		KUNIT_EXPECT_EQ(test, find(p, at + 2 * PAGE - 1), 16 + 8 * (s64)i);
-		KUNIT_EXPECT_EQ(test, find(p, at + 2 * PAGE), NOT_COVERED);
+		expect_found(p, at - 1, at + 2 * PAGE, NOT_COVERED);
+		expect_found(p, at, at + PAGE - 1, 8 + 8 * (s64)i);
+		expect_found(p, at + PAGE, at + PAGE, 8 + 8 * (s64)i);
+		expect_found(p, at + PAGE + 1, at + 2 * PAGE - 1, 16 + 8 * (s64)i);
 	}
 }
 
@@ -998,12 +861,11 @@ static void pages_without_code_have_nothing(struct kunit *test)
 	}
 	add_sp_rules(p, 2);
 	add_not_covered(p);
-	KUNIT_EXPECT_EQ(test, make(p), 0);
+	expect_taken(p);
 	for (i = 0; i < 8; i++) {
 		s64 want = i == 2 ? 8 : i == 5 ? 16 : NOT_COVERED;
 
-		KUNIT_EXPECT_EQ(test, find(p, (10 + i) * PAGE), want);
-		KUNIT_EXPECT_EQ(test, find(p, (11 + i) * PAGE - 1), want);
+		expect_found(p, (10 + i) * PAGE, (11 + i) * PAGE - 1, want);
 	}
 }
 
@@ -1015,7 +877,7 @@ static void expect_word(struct kunit *test, const struct unwind_table_rule *from
 {
 	struct unwind_rule rule;
 
-	KUNIT_EXPECT_EQ(test, find_one(test, test->priv, from, &rule),
+	KUNIT_EXPECT_EQ(test, find_one(test->priv, from, &rule),
 			UNWIND_USER_FOUND);
 	KUNIT_EXPECT_EQ(test, rule.word, word);
 }
@@ -1062,7 +924,7 @@ static void rule_that_does_not_cover_is_none(struct kunit *test)
 	struct unwind_table_rule from = { .kind = UNWIND_TABLE_NOT_COVERED };
 	struct unwind_rule rule;
 
-	KUNIT_EXPECT_EQ(test, find_one(test, test->priv, &from, &rule),
+	KUNIT_EXPECT_EQ(test, find_one(test->priv, &from, &rule),
 			UNWIND_USER_NO_RULE);
 }
 
@@ -1126,7 +988,7 @@ static void other_rules_are_long(struct kunit *test)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(rules); i++) {
-		KUNIT_EXPECT_EQ(test, find_one(test, test->priv, &rules[i], &rule),
+		KUNIT_EXPECT_EQ(test, find_one(test->priv, &rules[i], &rule),
 				UNWIND_USER_FOUND);
 		KUNIT_EXPECT_EQ_MSG(test, rule.word, 0, "rule %u", i);
 		KUNIT_EXPECT_FALSE(test, rule.outermost);
@@ -1149,9 +1011,7 @@ static void long_rules_are_told_apart(struct kunit *test)
 	struct parts *p = test->priv;
 	unsigned int i;
 
-	start(p);
-	add_run(p, 0);
-	add_page(p);
+	start_page(p, 0);
 	for (i = 0; i < 100; i++) {
 		struct unwind_table_rule from = sp_rule(8 + i);
 
@@ -1162,7 +1022,7 @@ static void long_rules_are_told_apart(struct kunit *test)
 		add_row(p, i, i);
 		add_rule(p, &from);
 	}
-	KUNIT_EXPECT_EQ(test, make(p), 0);
+	expect_taken(p);
 	for (i = 0; i < 100; i++) {
 		struct unwind_rule rule;
 		enum unwind_user_status status = unwind_table_find(p->table, i, &rule);
@@ -1217,8 +1077,11 @@ static int table_init(struct kunit *test)
 {
 	struct parts *p = kvzalloc(sizeof(*p), GFP_KERNEL);
 
+	if (!p)
+		return -ENOMEM;
+	p->test = test;
 	test->priv = p;
-	return p ? 0 : -ENOMEM;
+	return 0;
 }
 
 static void table_exit(struct kunit *test)
@@ -1234,25 +1097,12 @@ static struct kunit_case unwind_table_cases[] = {
 	KUNIT_CASE(plain_table_is_taken),
 	KUNIT_CASE(table_is_a_copy),
 	KUNIT_CASE(any_shorter_or_longer_length_is_refused),
-	KUNIT_CASE(other_magic_is_refused),
-	KUNIT_CASE(other_version_is_refused),
-	KUNIT_CASE(other_machine_is_refused),
-	KUNIT_CASE(unknown_flag_of_the_header_is_refused),
-	KUNIT_CASE(reserved_fields_of_the_header_are_refused),
+	KUNIT_CASE(each_field_that_makes_no_sense_is_refused),
 	KUNIT_CASE(number_of_runs_is_limited),
-	KUNIT_CASE(other_numbers_are_limited),
-	KUNIT_CASE(size_of_a_block_is_limited),
 	KUNIT_CASE(page_without_row_is_refused),
-	KUNIT_CASE(first_block_of_a_run_is_checked),
-	KUNIT_CASE(empty_run_is_refused),
-	KUNIT_CASE(run_beyond_the_largest_file_is_refused),
-	KUNIT_CASE(runs_are_apart_and_in_order),
+	KUNIT_CASE(run_up_to_the_largest_file_is_taken),
 	KUNIT_CASE(runs_have_as_many_pages_as_there_are),
-	KUNIT_CASE(page_that_starts_without_a_row_is_refused),
-	KUNIT_CASE(row_beyond_its_page_is_refused),
-	KUNIT_CASE(rows_go_up),
-	KUNIT_CASE(row_without_rule_is_refused),
-	KUNIT_CASE(blocks_have_all_rows),
+	KUNIT_CASE(table_without_rules_has_no_rows),
 	KUNIT_CASE(blocks_are_checked),
 	KUNIT_CASE(fields_that_make_no_sense_are_refused),
 	KUNIT_CASE(each_value_has_its_own_places),

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * As much of KUnit as the SFrame suite uses, with TAP as output: the suite runs
- * in user space under sanitizers.
+ * As much of KUnit as the suites of SFrame and of tables for files use, with TAP as
+ * output: they run in user space under sanitizers.
  */
-#ifndef _SFRAME_KUNIT_H
-#define _SFRAME_KUNIT_H
+#ifndef _SHIM_KUNIT_H
+#define _SHIM_KUNIT_H
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../sframe_shim.h"
+#include "../kernel.h"
 
 struct kunit {
+	void	*priv;
 	void	*memory;
 	void	*user;
 	bool	failed;
@@ -24,10 +25,11 @@ struct kunit_case {
 
 struct kunit_suite {
 	const char		*name;
+	int			(*init)(struct kunit *test);
+	void			(*exit)(struct kunit *test);
 	struct kunit_case	*test_cases;
 };
 
-#define GFP_KERNEL	0
 #define KUNIT_CASE(fn)	{ #fn, fn }
 
 /* One allocation for each case is enough. */
@@ -73,6 +75,10 @@ kunit_vm_mmap(struct kunit *test, void *file, unsigned long addr, unsigned long 
 #define KUNIT_EXPECT_LT(test, a, b)	KUNIT_CHECK(test, <, a, b, "")
 #define KUNIT_EXPECT_TRUE(test, a)	KUNIT_CHECK(test, ==, !!(a), 1, "")
 #define KUNIT_EXPECT_FALSE(test, a)	KUNIT_CHECK(test, ==, !!(a), 0, "")
+#define KUNIT_EXPECT_STREQ(test, a, b) do {				\
+	const char *__s = (a), *__t = (b);				\
+	KUNIT_CHECK(test, ==, strcmp(__s, __t), 0, " %s, not %s", __s, __t); \
+} while (0)
 #define KUNIT_EXPECT_STRNEQ(test, a, b)	KUNIT_CHECK(test, !=, strcmp(a, b), 0, "")
 #define KUNIT_ASSERT_NOT_NULL(test, p) do {				\
 	if (!(p))							\
@@ -92,7 +98,11 @@ static inline int kunit_run(struct kunit_suite *suite)
 	for (c = suite->test_cases; c->run; c++) {
 		struct kunit test = { };
 
+		if (suite->init && suite->init(&test))
+			abort();
 		c->run(&test);
+		if (suite->exit)
+			suite->exit(&test);
 		free(test.memory);
 		free(test.user);
 		failed += test.failed;
@@ -106,6 +116,7 @@ static inline int kunit_run(struct kunit_suite *suite)
 	int main(void) { return kunit_run(&(suite)); }
 #define MODULE_DESCRIPTION(text)	_Static_assert(1, text)
 #define MODULE_IMPORT_NS(ns)		_Static_assert(1, #ns)
+#define MODULE_INFO(tag, info)		_Static_assert(1, #tag)
 #define MODULE_LICENSE(text)		_Static_assert(1, text)
 
-#endif /* _SFRAME_KUNIT_H */
+#endif /* _SHIM_KUNIT_H */

@@ -8,36 +8,11 @@
 
 set -e
 
-libdir="$(cd "$(dirname "$0")/lib" && pwd)"
+# shellcheck source=lib/tmpdir.sh
+. "$(dirname "$0")/lib/tmpdir.sh"
 
-if [ "$(uname -m)" != x86_64 ]
-then
-  echo "[Skip] code of x86-64 only"
-  exit 2
-fi
-for tool in gcc nm readelf addr2line python3
-do
-  if ! command -v "${tool}" > /dev/null
-  then
-    echo "[Skip] no ${tool}"
-    exit 2
-  fi
-done
-
-tmpdir=$(mktemp -d /tmp/__perf_test.callers.XXXXX)
-err=0
-
-cleanup() {
-  rm -rf "${tmpdir}"
-  trap - EXIT TERM INT
-}
-
-trap_cleanup() {
-  echo "Unexpected signal in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
+[ "$(uname -m)" = x86_64 ] || skip "code of x86-64 only"
+needs gcc nm readelf addr2line python3
 
 cd "${tmpdir}"
 cat > code.S << 'EOF'

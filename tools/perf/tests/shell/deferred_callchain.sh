@@ -7,30 +7,13 @@
 
 set -e
 
-shelldir=$(dirname "$0")
-generator="${shelldir}/lib/deferred_callchain_data.py"
+# shellcheck source=lib/tmpdir.sh
+. "$(dirname "$0")/lib/tmpdir.sh"
+
+generator="${libdir}/deferred_callchain_data.py"
 
 PYTHON=${PYTHON:-$(command -v python3 || true)}
-if [ -z "${PYTHON}" ]
-then
-  echo "[Skip] no python3 to write perf.data files"
-  exit 2
-fi
-
-tmpdir=$(mktemp -d /tmp/__perf_test.deferred.XXXXX)
-err=0
-
-cleanup() {
-  rm -rf "${tmpdir}"
-  trap - EXIT TERM INT
-}
-
-trap_cleanup() {
-  echo "Unexpected signal in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
+[ -n "${PYTHON}" ] || skip "no python3 to write perf.data files"
 
 # The file for a case of the generator
 data() {

@@ -4,24 +4,12 @@
 
 set -e
 
-tmpdir=$(mktemp -d /tmp/__perf_test.inject_guest.XXXXX)
+# shellcheck source=lib/tmpdir.sh
+. "$(dirname "$0")/lib/tmpdir.sh"
+
 host="${tmpdir}/host.data"
 guest="${tmpdir}/guest.data"
 merged="${tmpdir}/merged.data"
-log="${tmpdir}/log"
-err=0
-
-cleanup() {
-  rm -rf "${tmpdir}"
-  trap - EXIT TERM INT
-}
-
-trap_cleanup() {
-  echo "Unexpected signal in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
 
 # check <what> <expected> <actual>
 check() {
@@ -53,9 +41,7 @@ count() {
 if ! record "${host}" -- bash -c 'printf "CPU 0/KVM" > /proc/$$/comm; true' ||
    ! record "${guest}" -C 0 -- taskset -c 0 true
 then
-  echo "[Skip] can't record task-clock on CPU 0"
-  cleanup
-  exit 2
+  skip "can't record task-clock on CPU 0"
 fi
 vm=$(perf script -i "${host}" --show-task-events 2> /dev/null |
      sed -n 's|.*PERF_RECORD_COMM: CPU 0/KVM:\([0-9]*\)/.*|\1|p' | head -n 1)

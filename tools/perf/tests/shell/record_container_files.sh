@@ -6,32 +6,18 @@
 
 set -e
 
-tmpdir=$(mktemp -d /tmp/__perf_test.container.XXXXX)
+# shellcheck source=lib/tmpdir.sh
+. "$(dirname "$0")/lib/tmpdir.sh"
+
 sysctl=/proc/sys/kernel
-err=0
 pid=
 kb=
 paranoid=
 
-cleanup() {
+at_end() {
   [ -z "${pid}" ] || kill "${pid}" 2> /dev/null || true
   [ -z "${kb}" ] || echo "${kb}" > "${sysctl}/perf_event_mlock_kb"
   [ -z "${paranoid}" ] || echo "${paranoid}" > "${sysctl}/perf_event_paranoid"
-  rm -rf "${tmpdir}"
-  trap - EXIT TERM INT
-}
-
-trap_cleanup() {
-  echo "Unexpected signal in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-skip() {
-  echo "[Skip] $1"
-  cleanup
-  exit 2
 }
 
 cd "${tmpdir}"

@@ -10,37 +10,28 @@ shelldir=$(dirname "$0")
 
 skip_test_missing_symbol leaf
 
+# shellcheck source=lib/tmpdir.sh
+. "${shelldir}"/lib/tmpdir.sh
+
 # Built with frame pointers: leaf() loops, called by parent(), called by leafloop()
 workload=(perf test -w leafloop)
 warning="This kernel does not support deferred callchains"
-tmpdir=$(mktemp -d /tmp/__perf_test.deferred.XXXXX)
 # Only tables that are asked for here. The workload has frame pointers, and without a
 # service each command would make tables of its own.
 PERF_CONFIG="${tmpdir}/settings"
 export PERF_CONFIG
 printf '[record]\n\tunwind-tables = false\n' > "${PERF_CONFIG}"
 data="${tmpdir}/perf.data"
-log="${tmpdir}/log"
 supported=false
 workload_pid=""
 paranoid=""
 in_place=""
-err=0
 
-cleanup() {
+at_end() {
   [ -z "${paranoid}" ] || echo "${paranoid}" > /proc/sys/kernel/perf_event_paranoid
   [ -z "${in_place}" ] || echo "${in_place}" > /proc/sys/kernel/unwind_in_place
   [ -z "${workload_pid}" ] || kill -KILL "${workload_pid}" 2>/dev/null || true
-  rm -rf "${tmpdir}"
-  trap - EXIT TERM INT
 }
-
-trap_cleanup() {
-  echo "Unexpected signal in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
 
 success() {
   echo "$1 [Success]"
@@ -97,9 +88,7 @@ attr_bits() {
 test_support() {
   if ! record --call-graph fp,defer -e task-clock -c 1000000 "${workload[@]}"
   then
-    echo "[Skip] can't record task-clock with callchains"
-    cleanup
-    exit 2
+    skip "can't record task-clock with callchains"
   fi
   if [ "$(attr_bits)" != "0 0" ]
   then

@@ -7,35 +7,17 @@
 
 set -e
 
-libdir="$(cd "$(dirname "$0")/lib" && pwd)"
-tmpdir=$(mktemp -d /tmp/__perf_test.replaced.XXXXX)
-err=0
+# shellcheck source=lib/tmpdir.sh
+. "$(dirname "$0")/lib/tmpdir.sh"
+
 pid=
 
-cleanup() {
+at_end() {
   [ -z "${pid}" ] || kill "${pid}" 2> /dev/null || true
-  rm -rf "${tmpdir}"
-  trap - EXIT TERM INT
-}
-
-trap_cleanup() {
-  echo "Unexpected signal in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-skip() {
-  echo "[Skip] $1"
-  cleanup
-  exit 2
 }
 
 cd "${tmpdir}"
-for tool in gcc nm readelf python3
-do
-  command -v "${tool}" > /dev/null || skip "no ${tool}"
-done
+needs gcc nm readelf python3
 
 # With an argument, it puts that file in its own place.
 cat > prog.c << 'EOF'

@@ -7,29 +7,10 @@
 
 set -e
 
-libdir="$(cd "$(dirname "$0")/lib" && pwd)"
+# shellcheck source=lib/tmpdir.sh
+. "$(dirname "$0")/lib/tmpdir.sh"
 
-if ! command -v python3 > /dev/null
-then
-  echo "[Skip] no python3"
-  exit 2
-fi
-
-tmpdir=$(mktemp -d /tmp/__perf_test.branches.XXXXX)
-err=0
-
-cleanup() {
-  rm -rf "${tmpdir}"
-  trap - EXIT TERM INT
-}
-
-trap_cleanup() {
-  echo "Unexpected signal in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
+needs python3
 cd "${tmpdir}"
 
 # record PART... - one sample with "chain", "branches" or both

@@ -4,37 +4,17 @@
 
 set -e
 
-libdir="$(cd "$(dirname "$0")/lib" && pwd)"
+# shellcheck source=lib/tmpdir.sh
+. "$(dirname "$0")/lib/tmpdir.sh"
+
+title="perf script report flamegraph"
 script="${PERF_EXEC_PATH:-$(perf --exec-path)}/scripts/python/flamegraph.py"
 
 if ! command -v python3 > /dev/null || [ ! -e "${script}" ] ||
    ! perf check feature -q libpython 2> /dev/null
 then
-  echo "[Skip] no python3, no flamegraph.py or no Python in perf"
-  exit 2
+  skip "no python3, no flamegraph.py or no Python in perf"
 fi
-
-tmpdir=$(mktemp -d /tmp/__perf_test.flamegraph.XXXXX)
-log="${tmpdir}/log"
-
-cleanup() {
-  rm -rf "${tmpdir}"
-  trap - EXIT TERM INT
-}
-
-trap_cleanup() {
-  echo "Unexpected signal in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-failed() {
-  echo "perf script report flamegraph [Failed] $1"
-  tail -n 20 "${log}"
-  cleanup
-  exit 1
-}
 
 mkdir "${tmpdir}/empty" "${tmpdir}/bin"
 cd "${tmpdir}/empty"

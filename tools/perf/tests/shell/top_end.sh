@@ -7,36 +7,17 @@ set -e
 # The thread that processes samples is held up between its check whether perf top ends and
 # its wait for the next ones: it must not miss an end in between.
 
-if ! command -v cc > /dev/null
-then
-  echo "[Skip] no C compiler"
-  exit 2
-fi
+# shellcheck source=lib/tmpdir.sh
+. "$(dirname "$0")/lib/tmpdir.sh"
 
-tmpdir=$(mktemp -d /tmp/__perf_test.top_end.XXXXX)
-log="${tmpdir}/log"
+command -v cc > /dev/null || skip "no C compiler"
+
 loaded="${tmpdir}/loaded"
 late="${tmpdir}/late"
 over="${tmpdir}/over"
 
-cleanup() {
-  rm -rf "${tmpdir}"
-  trap - EXIT TERM INT
-}
-
-trap_cleanup() {
-  echo "Unexpected signal in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-if ! perf record -q -a -e cpu-clock -o "${tmpdir}/perf.data" -- true > /dev/null 2>&1
-then
-  echo "[Skip] can't record the whole system"
-  cleanup
-  exit 2
-fi
+perf record -q -a -e cpu-clock -o "${tmpdir}/perf.data" -- true > /dev/null 2>&1 ||
+  skip "can't record the whole system"
 
 # A priority that is refused ends it, too, without a key.
 mkfifo "${tmpdir}/keys"

@@ -4,41 +4,17 @@
 
 set -e
 
-if ! perf list tracepoint 2> /dev/null | grep -q raw_syscalls:sys_exit
-then
-  echo "[Skip] no raw_syscalls tracepoints"
-  exit 2
-fi
+# shellcheck source=lib/tmpdir.sh
+. "$(dirname "$0")/lib/tmpdir.sh"
 
-tmpdir=$(mktemp -d /tmp/__perf_test.trace_replay.XXXXX)
+title="perf trace -i"
 data="${tmpdir}/perf.data"
-log="${tmpdir}/log"
 
-cleanup() {
-  rm -rf "${tmpdir}"
-  trap - EXIT TERM INT
-}
+perf list tracepoint 2> /dev/null | grep -q raw_syscalls:sys_exit ||
+  skip "no raw_syscalls tracepoints"
 
-trap_cleanup() {
-  echo "Unexpected signal in ${FUNCNAME[1]}"
-  cleanup
-  exit 1
-}
-trap trap_cleanup EXIT TERM INT
-
-failed() {
-  echo "perf trace -i [Failed] $1"
-  tail -n 20 "${log}"
-  cleanup
-  exit 1
-}
-
-if ! perf trace record -o "${data}" -- cat /dev/null > /dev/null 2> "${log}"
-then
-  echo "[Skip] can't record system calls"
-  cleanup
-  exit 2
-fi
+perf trace record -o "${data}" -- cat /dev/null > /dev/null 2> "${log}" ||
+  skip "can't record system calls"
 
 perf trace -i "${data}" > "${log}" 2>&1 || failed "exit status $?"
 
