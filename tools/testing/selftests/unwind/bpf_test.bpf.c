@@ -54,6 +54,24 @@ static __always_inline bool wanted(void)
 	       (!want_tid || (__u32)id == (__u32)want_tid);
 }
 
+/* A new record; if there is no room, that is noted. */
+static __always_inline struct ub_rec *new_rec(int type, __u32 tid, __u64 cookie)
+{
+	struct ub_rec *rec = bpf_ringbuf_reserve(&records, sizeof(*rec), 0);
+
+	if (!rec) {
+		__sync_fetch_and_add(&lost, 1);
+		return NULL;
+	}
+	rec->type = type;
+	rec->place = 0;
+	rec->ret = 0;
+	rec->tid = tid;
+	rec->cookie = cookie;
+	rec->timestamp = 0;
+	return rec;
+}
+
 static __always_inline int ask(int place)
 {
 	struct ub_rec *rec;
@@ -108,18 +126,11 @@ static __always_inline int answer(int type, struct task_struct *task, __u64 cook
 		return 0;
 	}
 
-	rec = bpf_ringbuf_reserve(&records, sizeof(*rec), 0);
-	if (!rec) {
-		__sync_fetch_and_add(&lost, 1);
+	rec = new_rec(type, task->pid, cookie);
+	if (!rec)
 		return 0;
-	}
 	if (size > sizeof(rec->ips))
 		size = sizeof(rec->ips);
-	rec->type = type;
-	rec->place = 0;
-	rec->ret = 0;
-	rec->tid = task->pid;
-	rec->cookie = cookie;
 	rec->timestamp = timestamp;
 	rec->nr = trace->nr;
 	rec->copied = bpf_unwind_user_copy(trace, rec->ips, size);
@@ -162,16 +173,9 @@ int complete_event(struct trace_event_raw_unwind_deferred_complete *ctx)
 	if (!wanted())
 		return 0;
 
-	rec = bpf_ringbuf_reserve(&records, sizeof(*rec), 0);
-	if (!rec) {
-		__sync_fetch_and_add(&lost, 1);
+	rec = new_rec('C', ctx->pid, ctx->cookie);
+	if (!rec)
 		return 0;
-	}
-	rec->type = 'C';
-	rec->place = 0;
-	rec->ret = 0;
-	rec->tid = ctx->pid;
-	rec->cookie = ctx->cookie;
 	rec->timestamp = ctx->timestamp;
 	rec->nr = ctx->nr;
 	rec->copied = (ctx->__data_loc_entries >> 16);
@@ -245,18 +249,10 @@ int calls_hook(struct bpf_perf_event_data *ctx)
 SEC("freplace/hooked")
 int hook(struct bpf_perf_event_data *ctx)
 {
-	struct ub_rec *rec = bpf_ringbuf_reserve(&records, sizeof(*rec), 0);
+	struct ub_rec *rec = new_rec('S', bpf_get_current_pid_tgid(), 0);
 
-	if (!rec) {
-		__sync_fetch_and_add(&lost, 1);
+	if (!rec)
 		return 0;
-	}
-	rec->type = 'S';
-	rec->place = 0;
-	rec->ret = 0;
-	rec->tid = bpf_get_current_pid_tgid();
-	rec->cookie = 0;
-	rec->timestamp = 0;
 	rec->copied = bpf_get_stack(ctx, rec->ips, sizeof(rec->ips), BPF_F_USER_STACK);
 	rec->nr = rec->copied < 0 ? 0 : rec->copied / sizeof(rec->ips[0]);
 	bpf_ringbuf_submit(rec, 0);

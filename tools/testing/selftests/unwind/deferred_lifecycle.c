@@ -56,44 +56,60 @@ TEST_F(life, execve_answers_in_the_old_image_then_starts_a_new_context)
 		return;
 	ASSERT_TRUE(child_start(&child, SYS_execve, (long)target,
 				(long)no_strings, (long)no_strings));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
-			     child.pid));
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 1 kprobe:set_mm_exe_file %d 2 task 0 1",
-			     child.pid));
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 2 tp:sched_process_exec %d 5 task 0 1",
-			     child.pid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:bprm_execve", child.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:set_mm_exe_file", child.pid, "2 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 2, "tp:sched_process_exec", child.pid, "5 task 0 1"));
 	/* The new memory map is in place, the registers are still the old ones. */
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 3 kprobe:setup_arg_pages %d 2 task 0 1",
-			     child.pid));
-	child_go(&child);
-	ASSERT_EQ(0, child_wait(&child));
+	ASSERT_EQ(0, probe(&self->s, 3, "kprobe:setup_arg_pages", child.pid, "2 task 0 1"));
+	ASSERT_EQ(0, child_run(&child));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
-	before = log_at(log, "kprobe:bprm_execve", 0, 0);
-	between = log_at(log, "kprobe:set_mm_exe_file", 1, 0);
-	loading = log_at(log, "kprobe:setup_arg_pages", 1, 0);
-	after = log_at(log, "tp:sched_process_exec", 0, 0);
+	before = log_asked(log, "kprobe:bprm_execve", 0, UT_QUEUED);
+	between = log_asked(log, "kprobe:set_mm_exe_file", 1, -EAGAIN);
+	loading = log_asked(log, "kprobe:setup_arg_pages", 1, -EAGAIN);
+	after = log_asked(log, "tp:sched_process_exec", 0, UT_QUEUED);
 	ASSERT_TRUE(before && between && loading && after);
-	EXPECT_EQ(UT_QUEUED, before->ret);
-	EXPECT_EQ(-EAGAIN, between->ret);
-	EXPECT_EQ(-EAGAIN, loading->ret);
-	EXPECT_EQ(UT_QUEUED, after->ret);
 	EXPECT_NE(before->cookie, after->cookie);
 	EXPECT_EQ(NULL, log_unpaired(log));
 
 	c = log_answer(log, 0, before->cookie);
 	ASSERT_NE(NULL, c);
 	EXPECT_LT(c->seq, between->seq);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 
 	c = log_answer(log, 0, after->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_EQ(1, c->nr);
-	EXPECT_EQ(elf_entry(target), c->ips[0]);
+	EXPECT_TRUE(log_is_trace(c, 1, (void *)elf_entry(target)));
 	EXPECT_EQ(1, log_answers(log, 2, after->cookie));
+}
+
+/* A process whose second thread makes a system call when a byte is written to @go */
+struct threaded {
+	pid_t pid;
+	pid_t tid;
+	int go;
+};
+
+/* After another byte, the leader ends both. */
+static void threaded_start(struct __test_metadata *_metadata, struct threaded *threaded,
+			   long nr, const char *path)
+{
+	int ready[2], go[2];
+	struct actor actor;
+
+	ASSERT_EQ(0, pipe(ready));
+	ASSERT_EQ(0, pipe(go));
+	threaded->pid = fork();
+	if (!threaded->pid) {
+		actor_start(&actor, -1);
+		if (write(ready[1], &actor.tid, sizeof(actor.tid)) != sizeof(actor.tid) ||
+		    read(go[0], buffer, 1) != 1)
+			_exit(77);
+		actor_go(&actor, nr, (long)path, (long)no_strings, (long)no_strings);
+		_exit(read(go[0], buffer, 1) == 1 ? 0 : 77);
+	}
+	ASSERT_EQ(sizeof(pid_t), read(ready[0], &threaded->tid, sizeof(pid_t)));
+	ASSERT_NE(threaded->pid, threaded->tid);
+	threaded->go = go[1];
 }
 
 /* execve() in a thread: the record comes under the thread's own id. */
@@ -102,36 +118,17 @@ TEST_F(life, execve_in_a_thread_answers_before_the_thread_id_changes)
 	const char *target = test_file("exec_target");
 	struct log_entry *before, *after, *c;
 	struct log *log = &self->s.log;
-	int status, ready[2], go[2];
-	pid_t pid, tid;
+	struct threaded t;
+	int status;
 
 	if (must_skip(_metadata, need_program("exec_target")))
 		return;
-	ASSERT_EQ(0, pipe(ready));
-	ASSERT_EQ(0, pipe(go));
-	pid = fork();
-	if (!pid) {
-		struct actor actor;
-
-		actor_start(&actor, -1);
-		tid = actor.tid;
-		if (write(ready[1], &tid, sizeof(tid)) != sizeof(tid) ||
-		    read(go[0], buffer, 1) != 1)
-			_exit(77);
-		actor_go(&actor, SYS_execve, (long)target, (long)no_strings,
-			 (long)no_strings);
-		for (;;)
-			pause();
-	}
-	ASSERT_EQ(sizeof(tid), read(ready[0], &tid, sizeof(tid)));
-	ASSERT_NE(pid, tid);
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
-			     tid));
+	threaded_start(_metadata, &t, SYS_execve, target);
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:bprm_execve", t.tid, "1 task 0 1"));
 	/* By then it has the id of the leader. */
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 1 tp:sched_process_exec %d 1 task 0 1", pid));
-	ASSERT_EQ(1, write(go[1], "x", 1));
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, probe(&self->s, 1, "tp:sched_process_exec", t.pid, "1 task 0 1"));
+	ASSERT_EQ(1, write(t.go, "x", 1));
+	ASSERT_EQ(t.pid, waitpid(t.pid, &status, 0));
 	ASSERT_EQ(0, status);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
@@ -141,12 +138,22 @@ TEST_F(life, execve_in_a_thread_answers_before_the_thread_id_changes)
 	EXPECT_EQ(NULL, log_unpaired(log));
 	c = log_answer(log, 0, before->cookie);
 	ASSERT_NE(NULL, c);
-	EXPECT_EQ(tid, c->tid);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_EQ(t.tid, c->tid);
+	EXPECT_TRUE(log_is_chain(c));
 	c = log_answer(log, 0, after->cookie);
 	ASSERT_NE(NULL, c);
-	EXPECT_EQ(pid, c->tid);
+	EXPECT_EQ(t.pid, c->tid);
 	EXPECT_EQ(elf_entry(target), c->ips[0]);
+}
+
+/* A file that can be executed, at @path, which is a template for mkstemp() */
+static bool write_program(char *path, const void *image, size_t size)
+{
+	int fd = mkstemp(path);
+	bool ok = fd >= 0 && write(fd, image, size) == (ssize_t)size && !fchmod(fd, 0755);
+
+	close(fd);
+	return ok;
 }
 
 /* A failed execve() is a system call like any other; the next one as well. */
@@ -154,17 +161,11 @@ TEST_F(life, failed_execve_answers_once_and_refuses_nothing_afterwards)
 {
 	char path[] = "/tmp/unwind_no_elf_XXXXXX";
 	struct log *log = &self->s.log;
-	struct log_entry *r, *c;
-	int fd;
+	struct log_entry *r;
 
 	/* Neither a script nor a program. */
-	fd = mkstemp(path);
-	ASSERT_GE(fd, 0);
-	ASSERT_EQ(16, write(fd, "\1\2\3\4not a program", 16));
-	ASSERT_EQ(0, fchmod(fd, 0755));
-	close(fd);
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
-			     my_tid()));
+	ASSERT_TRUE(write_program(path, "\1\2\3\4not a program", 16));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:bprm_execve", my_tid(), "1 task 0 1"));
 	ASSERT_EQ(-ENOEXEC, chain_syscall(SYS_execve, (long)path,
 					  (long)no_strings, (long)no_strings,
 					  0, 0, 0));
@@ -177,9 +178,7 @@ TEST_F(life, failed_execve_answers_once_and_refuses_nothing_afterwards)
 	ASSERT_EQ(2, log_count(log, 'C', 0));
 	r = log_at(log, "kprobe:bprm_execve", 0, 0);
 	ASSERT_NE(NULL, r);
-	c = log_answer(log, 0, r->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_answer(log, 0, r->cookie)));
 }
 
 /*
@@ -193,7 +192,7 @@ TEST_F(life, execve_that_kills_its_caller_answers_once)
 	struct elf64_phdr *phdr;
 	struct elf64_hdr *ehdr;
 	struct child child;
-	struct log_entry *r, *c;
+	struct log_entry *r;
 	static char image[4096];
 	int fd, i, status;
 
@@ -207,22 +206,13 @@ TEST_F(life, execve_that_kills_its_caller_answers_once)
 	for (i = 0; i < ehdr->e_phnum; i++)
 		if (phdr[i].p_type == PT_LOAD)
 			phdr[i].p_vaddr |= 1UL << 63;
-	fd = mkstemp(path);
-	ASSERT_GE(fd, 0);
-	ASSERT_EQ(sizeof(image), write(fd, image, sizeof(image)));
-	ASSERT_EQ(0, fchmod(fd, 0755));
-	close(fd);
-
+	ASSERT_TRUE(write_program(path, image, sizeof(image)));
 	ASSERT_TRUE(child_start(&child, SYS_execve, (long)path,
 				(long)no_strings, (long)no_strings));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
-			     child.pid));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:force_fatal_sig %d 1 task 0 1",
-			     child.pid));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 2 kprobe:do_exit %d 1 nmi 0 1",
-			     child.pid));
-	child_go(&child);
-	status = child_wait(&child);
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:bprm_execve", child.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:force_fatal_sig", child.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 2, "kprobe:do_exit", child.pid, "1 nmi 0 1"));
+	status = child_run(&child);
 	unlink(path);
 	ASSERT_TRUE(WIFSIGNALED(status));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -230,9 +220,7 @@ TEST_F(life, execve_that_kills_its_caller_answers_once)
 	ASSERT_EQ(1, log_count(log, 'C', 0));
 	r = log_at(log, "kprobe:bprm_execve", 0, 0);
 	ASSERT_NE(NULL, r);
-	c = log_answer(log, 0, r->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_answer(log, 0, r->cookie)));
 }
 
 /* Shared with a process of which one thread calls execve() */
@@ -278,7 +266,6 @@ static int seize(void *arg)
  */
 TEST_F(life, execve_answers_before_it_locks_others_out)
 {
-	struct log *log = &self->s.log;
 	struct execer *execer;
 	struct side side;
 	int status;
@@ -294,13 +281,9 @@ TEST_F(life, execve_answers_before_it_locks_others_out)
 		execer_process(execer);
 	wait_flag(&execer->tid);
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
-			     execer->tid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:bprm_execve", execer->tid, "1 task 0 1"));
 	set_flag(&execer->go_thread, 1);
-	while (!log_count(log, 'C', 0)) {
-		usleep(1000);
-		ASSERT_EQ(0, mod_log(self->s.fd, log));
-	}
+	ASSERT_EQ(0, session_wait(&self->s, 'C', 0, 1));
 	set_flag(&execer->go_leader, 1);
 	wait_flag(&execer->created);
 	EXPECT_EQ(1, execer->created);
@@ -341,10 +324,8 @@ static void absent_execve(struct __test_metadata *_metadata, struct session *s,
 			   (long)no_strings, (long)no_strings);
 	ASSERT_LT(0, pid);
 	if (before)
-		ASSERT_EQ(0, mod_cmd(s->fd, "probe 0 kprobe:bprm_execve %d 1 task 0 1",
-				     pid));
-	ASSERT_EQ(0, mod_cmd(s->fd, "probe 1 kprobe:prepare_exec_creds %d 3 task 0 1",
-			     pid));
+		ASSERT_EQ(0, probe(s, 0, "kprobe:bprm_execve", pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe(s, 1, "kprobe:prepare_exec_creds", pid, "3 task 0 1"));
 	ASSERT_EQ(1, write(go[1], "x", 1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
@@ -355,7 +336,7 @@ static void absent_execve(struct __test_metadata *_metadata, struct session *s,
 TEST_F(life, execve_that_has_locked_others_out_faults_no_stack_pages_in)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *r, *c;
+	struct log_entry *r;
 
 	if (must_skip(_metadata, need_program("exec_target")))
 		return;
@@ -364,10 +345,7 @@ TEST_F(life, execve_that_has_locked_others_out_faults_no_stack_pages_in)
 	ASSERT_NE(NULL, r);
 	EXPECT_EQ(UT_QUEUED, r->ret);
 	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_answer(log, 0, r->cookie);
-	ASSERT_NE(NULL, c);
-	ASSERT_EQ(1, c->nr);
-	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+	EXPECT_TRUE(log_is_trace(log_answer(log, 0, r->cookie), 1, framed_ip_syscall));
 }
 
 /* It has the whole stack after an earlier request: it is one user context. */
@@ -379,22 +357,16 @@ TEST_F(life, execve_that_has_locked_others_out_shares_the_trace_from_before)
 	if (must_skip(_metadata, need_program("exec_target")))
 		return;
 	absent_execve(_metadata, &self->s, true);
-	before = log_at(log, "kprobe:bprm_execve", 0, 0);
-	again = log_at(log, "kprobe:prepare_exec_creds", 0, 0);
-	other = log_at(log, "kprobe:prepare_exec_creds", 1, 0);
+	before = log_asked(log, "kprobe:bprm_execve", 0, UT_QUEUED);
+	again = log_asked(log, "kprobe:prepare_exec_creds", 0, UT_ALREADY_EXECUTED);
+	other = log_asked(log, "kprobe:prepare_exec_creds", 1, UT_QUEUED);
 	ASSERT_TRUE(before && again && other);
-	EXPECT_EQ(UT_QUEUED, before->ret);
-	EXPECT_EQ(UT_ALREADY_EXECUTED, again->ret);
-	EXPECT_EQ(UT_QUEUED, other->ret);
 	EXPECT_EQ(before->cookie, again->cookie);
 	EXPECT_EQ(before->cookie, other->cookie);
 	EXPECT_EQ(1, log_count(log, 'C', 0));
 	EXPECT_EQ(1, log_count(log, 'C', 1));
 	c = log_answer(log, 1, other->cookie);
-	ASSERT_NE(NULL, c);
-	ASSERT_EQ(2, c->nr);
-	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
-	EXPECT_EQ((unsigned long)other_place, c->ips[1]);
+	EXPECT_TRUE(log_is_trace(c, 2, framed_ip_syscall, other_place));
 }
 
 /* ------------------------------------------------------------------ exit */
@@ -407,10 +379,8 @@ TEST_F(life, exit_group_answers_with_exact_frames)
 	struct log_entry *c;
 
 	ASSERT_TRUE(child_start(&child, SYS_exit_group, 5, 0, 0));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:do_exit %d 3 nmi 0 1",
-			     child.pid));
-	child_go(&child);
-	ASSERT_EQ(5 << 8, child_wait(&child));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:do_exit", child.pid, "3 nmi 0 1"));
+	ASSERT_EQ(5 << 8, child_run(&child));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
 	EXPECT_EQ(2, log_rets(log, -1, UT_QUEUED));
@@ -419,7 +389,7 @@ TEST_F(life, exit_group_answers_with_exact_frames)
 	c = log_find(log, 'C', 0, 0);
 	EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, c->cookie);
 	EXPECT_EQ(child.pid, c->tid);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 }
 
 /* The last chance to ask: PF_EXITING is not set yet. */
@@ -430,17 +400,15 @@ TEST_F(life, request_on_the_way_to_exit_signals_is_answered_with_exact_frames)
 	struct log_entry *c;
 
 	ASSERT_TRUE(child_start(&child, SYS_exit_group, 5, 0, 0));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:exit_signals %d 1 task 0 1",
-			     child.pid));
-	child_go(&child);
-	ASSERT_EQ(5 << 8, child_wait(&child));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:exit_signals", child.pid, "1 task 0 1"));
+	ASSERT_EQ(5 << 8, child_run(&child));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
 	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
+	c = log_only(log, 'C', 0);
+	ASSERT_NE(NULL, c);
 	EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, c->cookie);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 }
 
 /* A thread that ends while its process goes on. */
@@ -451,17 +419,16 @@ TEST_F(life, exit_of_a_thread_answers_with_exact_frames)
 	struct log_entry *c;
 
 	ASSERT_TRUE(actor_start(&actor, -1));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:do_exit %d 1 task 0 1",
-			     actor.tid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:do_exit", actor.tid, "1 task 0 1"));
 	actor_go(&actor, SYS_exit, 0, 0, 0);
 	ASSERT_EQ(0, pthread_join(actor.thread, NULL));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	ASSERT_EQ(1, log_count(log, 'R', 0));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
+	c = log_only(log, 'C', 0);
+	ASSERT_NE(NULL, c);
 	EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, c->cookie);
 	EXPECT_EQ(actor.tid, c->tid);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 }
 
 /* Killed while it sleeps with a request pending: its stack is there to be read. */
@@ -473,9 +440,7 @@ TEST_F(life, killed_task_answers_what_was_pending)
 	int status;
 
 	ASSERT_TRUE(child_start(&child, SYS_pause, 0, 0, 0));
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:__x64_sys_pause %d 1 task 0 1",
-			     child.pid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_pause", child.pid, "1 task 0 1"));
 	child_go(&child);
 	ASSERT_TRUE(wait_blocked(child.pid, SYS_pause));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -485,10 +450,10 @@ TEST_F(life, killed_task_answers_what_was_pending)
 	status = child_wait(&child);
 	ASSERT_TRUE(WIFSIGNALED(status));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
+	c = log_only(log, 'C', 0);
+	ASSERT_NE(NULL, c);
 	EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, c->cookie);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 }
 
 /* The exit of one thread kills another, which has a request pending. */
@@ -496,63 +461,40 @@ TEST_F(life, exit_group_answers_for_the_other_threads)
 {
 	struct log *log = &self->s.log;
 	struct log_entry *c;
-	int ready[2], go[2];
-	pid_t pid, tid;
+	struct threaded t;
 	int status;
 
-	ASSERT_EQ(0, pipe(ready));
-	ASSERT_EQ(0, pipe(go));
-	pid = fork();
-	if (!pid) {
-		struct actor actor;
-
-		actor_start(&actor, -1);
-		tid = actor.tid;
-		if (write(ready[1], &tid, sizeof(tid)) != sizeof(tid) ||
-		    read(go[0], buffer, 1) != 1)
-			_exit(77);
-		actor_go(&actor, SYS_pause, 0, 0, 0);
-		if (read(go[0], buffer, 1) != 1)
-			_exit(77);
-		_exit(0);
-	}
-	ASSERT_EQ(sizeof(tid), read(ready[0], &tid, sizeof(tid)));
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:__x64_sys_pause %d 1 irq 0 1", tid));
-	ASSERT_EQ(1, write(go[1], "x", 1));
-	ASSERT_TRUE(wait_blocked(tid, SYS_pause));
-	ASSERT_EQ(1, write(go[1], "x", 1));
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	threaded_start(_metadata, &t, SYS_pause, NULL);
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_pause", t.tid, "1 irq 0 1"));
+	ASSERT_EQ(1, write(t.go, "x", 1));
+	ASSERT_TRUE(wait_blocked(t.tid, SYS_pause));
+	ASSERT_EQ(1, write(t.go, "x", 1));
+	ASSERT_EQ(t.pid, waitpid(t.pid, &status, 0));
 	ASSERT_EQ(0, status);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	ASSERT_EQ(1, log_rets(log, 0, UT_QUEUED));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
-	EXPECT_EQ(tid, c->tid);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	c = log_only(log, 'C', 0);
+	ASSERT_NE(NULL, c);
+	EXPECT_EQ(t.tid, c->tid);
+	EXPECT_TRUE(log_is_chain(c));
 }
 
 /* A task that cannot take page faults any more: the record is short. */
 TEST_F(life, exit_does_not_fault_stack_pages_in)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *c;
 	int go[2], status;
 	pid_t pid;
 
 	ASSERT_EQ(0, pipe(go));
 	pid = absent_start(go[0], SYS_exit_group, 0, 0, 0);
 	ASSERT_LT(0, pid);
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:do_exit %d 1 task 0 1",
-			     pid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:do_exit", pid, "1 task 0 1"));
 	ASSERT_EQ(1, write(go[1], "x", 1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
-	ASSERT_EQ(1, c->nr);
-	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+	EXPECT_TRUE(log_is_trace(log_only(log, 'C', 0), 1, framed_ip_syscall));
 }
 
 /*
@@ -571,20 +513,9 @@ FIXTURE_VARIANT(dying)
 	long nr;
 };
 
-FIXTURE_VARIANT_ADD(dying, by_kill)
-{
-	.nr = 0,
-};
-
-FIXTURE_VARIANT_ADD(dying, by_exit_group)
-{
-	.nr = SYS_exit_group,
-};
-
-FIXTURE_VARIANT_ADD(dying, by_execve)
-{
-	.nr = SYS_execve,
-};
+FIXTURE_VARIANT_ADD(dying, by_kill) { .nr = 0 };
+FIXTURE_VARIANT_ADD(dying, by_exit_group) { .nr = SYS_exit_group };
+FIXTURE_VARIANT_ADD(dying, by_execve) { .nr = SYS_execve };
 
 FIXTURE_SETUP(dying)
 {
@@ -684,8 +615,7 @@ TEST_F_TIMEOUT(dying, task_does_not_wait_for_pages, 120)
 		usleep(1000);
 	}
 	ASSERT_EQ(0, ptrace(PTRACE_SEIZE, dying->tid, 0, PTRACE_O_TRACEEXIT));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:do_exit %d 1 task 0 1",
-			     dying->tid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:do_exit", dying->tid, "1 task 0 1"));
 	set_flag(&dying->go_thread, 1);
 	ASSERT_TRUE(wait_blocked(dying->tid, SYS_pause));
 	set_flag(&dying->go_leader, 1);
@@ -700,12 +630,10 @@ TEST_F_TIMEOUT(dying, task_does_not_wait_for_pages, 120)
 
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	ASSERT_EQ(1, log_rets(log, 0, UT_QUEUED));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
+	c = log_only(log, 'C', 0);
+	ASSERT_NE(NULL, c);
 	EXPECT_EQ(dying->tid, c->tid);
-	ASSERT_EQ(2, c->nr);
-	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
-	EXPECT_EQ((unsigned long)other_place, c->ips[1]);
+	EXPECT_TRUE(log_is_trace(c, 2, framed_ip_syscall, other_place));
 }
 
 /* From PF_EXITING on, nothing would be answered. */
@@ -715,14 +643,9 @@ TEST_F(life, exiting_task_is_refused)
 	struct child child;
 
 	ASSERT_TRUE(child_start(&child, SYS_exit_group, 0, 0, 0));
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 tp:sched_process_exit %d 1 task 0 1",
-			     child.pid));
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 1 kprobe:perf_event_exit_task %d 2 nmi 0 1",
-			     child.pid));
-	child_go(&child);
-	ASSERT_EQ(0, child_wait(&child));
+	ASSERT_EQ(0, probe(&self->s, 0, "tp:sched_process_exit", child.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:perf_event_exit_task", child.pid, "2 nmi 0 1"));
+	ASSERT_EQ(0, child_run(&child));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	ASSERT_EQ(1, log_count(log, 'R', 0));
 	ASSERT_EQ(1, log_count(log, 'R', 1));
@@ -743,10 +666,8 @@ TEST_F(life, forked_child_starts_without_context_and_cache)
 	/* The parent has a cache, and a context while it forks. */
 	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
 	session_forget(&self->s);
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:kernel_clone %d 3 task 0 1",
-			     my_tid()));
-	pid = chain_syscall(SYS_fork, 0, 0, 0, 0, 0, 0);
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:kernel_clone", my_tid(), "3 task 0 1"));
+	pid = chain0(SYS_fork);
 	if (!pid) {
 		char cmd[32];
 		int len;
@@ -774,7 +695,7 @@ TEST_F(life, forked_child_starts_without_context_and_cache)
 	c = log_answer(log, 0, r->cookie);
 	ASSERT_NE(NULL, c);
 	EXPECT_EQ(my_tid(), c->tid);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 
 	r = log_at(log, "write", 0, 0);
 	ASSERT_NE(NULL, r);
@@ -782,7 +703,7 @@ TEST_F(life, forked_child_starts_without_context_and_cache)
 	c = log_answer(log, 0, r->cookie);
 	ASSERT_NE(NULL, c);
 	EXPECT_EQ(pid, c->tid);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 }
 
 /* --------------------------------------------------------------- signals */
@@ -794,84 +715,61 @@ static void handler_nothing(int sig)
 }
 
 /*
- * read() is interrupted and restarted. A request by the tracepoint that fires
- * just before the handler is set up gets the IP as it was, before the restart
- * moves it back over the instruction; and never the handler's stack.
+ * read() of a thread is interrupted and restarted, and there are @nr entries of @type in
+ * the log before it gets its byte. Work 0 asks for its stack at @point.
  */
-TEST_F(life, signal_delivery_answers_before_the_restart_moves_the_ip)
+static void restart_read(struct __test_metadata *_metadata, struct _test_data_life *self,
+			 const char *point, const char *how, char type, unsigned int nr)
 {
 	struct sigaction action = {
 		.sa_handler = handler_nothing, .sa_flags = SA_RESTART,
 	};
-	struct log *log = &self->s.log;
-	struct log_entry *r, *c;
 	struct actor actor;
 
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
 	ASSERT_TRUE(actor_start(&actor, -1));
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 tp:signal_deliver %d 1 task 0 1",
-			     actor.tid));
+	ASSERT_EQ(0, probe(&self->s, 0, point, actor.tid, how));
 	actor_go(&actor, SYS_read, self->pipefd[0], (long)buffer, 1);
 	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
 	ASSERT_EQ(0, syscall(SYS_tgkill, getpid(), actor.tid, SIGUSR1));
-	while (!log_count(log, 'C', 0)) {
-		ASSERT_EQ(0, mod_log(self->s.fd, log));
-		usleep(1000);
-	}
+	ASSERT_EQ(0, session_wait(&self->s, type, 0, nr));
 	/* It has been restarted. */
 	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
-	ASSERT_EQ(1, write(self->pipefd[1], "x", 1));
-	wait_flag(&actor.done);
-	EXPECT_EQ(1, actor.call.ret);
+	EXPECT_EQ(0, actor_feed(&actor, self->pipefd[1]));
 	actor_end(&actor);
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	ASSERT_EQ(0, mod_log(self->s.fd, &self->s.log));
+}
 
-	r = log_at(log, "tp:signal_deliver", 0, 0);
-	ASSERT_NE(NULL, r);
-	EXPECT_EQ(UT_QUEUED, r->ret);
+/*
+ * A request by the tracepoint that fires just before the handler is set up gets the IP
+ * as it was, before the restart moves it back over the instruction; and never the
+ * handler's stack.
+ */
+TEST_F(life, signal_delivery_answers_before_the_restart_moves_the_ip)
+{
+	struct log *log = &self->s.log;
+	struct log_entry *r;
+
+	restart_read(_metadata, self, "tp:signal_deliver", "1 task 0 1", 'C', 1);
+	r = log_asked(log, "tp:signal_deliver", 0, UT_QUEUED);
 	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_answer(log, 0, r->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_answer_to(log, r)));
 }
 
 /* Requests in the system call are answered with its frames, too. */
 TEST_F(life, signal_delivery_answers_what_the_system_call_asked_for)
 {
-	struct sigaction action = {
-		.sa_handler = handler_nothing, .sa_flags = SA_RESTART,
-	};
 	struct log *log = &self->s.log;
-	struct log_entry *r, *c;
-	struct actor actor;
+	struct log_entry *r;
 
-	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
-	ASSERT_TRUE(actor_start(&actor, -1));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:vfs_read %d 1 task 0 2",
-			     actor.tid));
-	actor_go(&actor, SYS_read, self->pipefd[0], (long)buffer, 1);
-	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
-	ASSERT_EQ(0, syscall(SYS_tgkill, getpid(), actor.tid, SIGUSR1));
-	while (log_count(log, 'R', 0) < 2) {
-		ASSERT_EQ(0, mod_log(self->s.fd, log));
-		usleep(1000);
-	}
-	ASSERT_EQ(1, write(self->pipefd[1], "x", 1));
-	wait_flag(&actor.done);
-	actor_end(&actor);
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
-
+	restart_read(_metadata, self, "kprobe:vfs_read", "1 task 0 2", 'R', 2);
 	/* The restarted call is another entry. */
 	ASSERT_EQ(2, log_count(log, 'C', 0));
 	EXPECT_EQ(NULL, log_unpaired(log));
 	r = log_find(log, 'R', 0, 0);
-	c = log_answer(log, 0, r->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_answer(log, 0, r->cookie)));
 	EXPECT_NE(r->cookie, log_find(log, 'R', 0, 1)->cookie);
-	c = log_find(log, 'C', 0, 1);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_find(log, 'C', 0, 1)));
 }
 
 /*
@@ -885,28 +783,22 @@ TEST_F(life, request_in_the_callbacks_at_signal_delivery_is_answered_there)
 	struct log_entry *r, *late, *c;
 
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 tp:signal_deliver %d 1 task 0 1",
-			     my_tid()));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:callback %d 2 task 0 1",
-			     my_tid()));
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 2 kprobe:signal_setup_done %d 4 task 0 1",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 0, "tp:signal_deliver", my_tid(), "1 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:callback", my_tid(), "2 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 2, "kprobe:signal_setup_done", my_tid(), "4 task 0 1"));
 	ASSERT_EQ(0, chain_syscall(SYS_kill, getpid(), SIGUSR1, 0, 0, 0, 0));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(NULL, log_unpaired(log));
-	r = log_at(log, "kprobe:callback", 1, 0);
+	r = log_asked(log, "kprobe:callback", 1, UT_QUEUED);
 	ASSERT_NE(NULL, r);
-	EXPECT_EQ(UT_QUEUED, r->ret);
 	EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, r->cookie);
-	late = log_at(log, "kprobe:signal_setup_done", 2, 0);
+	late = log_asked(log, "kprobe:signal_setup_done", 2, UT_QUEUED);
 	ASSERT_NE(NULL, late);
-	EXPECT_EQ(UT_QUEUED, late->ret);
 	EXPECT_NE(r->cookie, late->cookie);
 	c = log_answer(log, 1, r->cookie);
 	ASSERT_NE(NULL, c);
 	EXPECT_LT(c->seq, late->seq);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 }
 
 /* A signal handler returns through code of this test's own. */
@@ -994,22 +886,17 @@ TEST_F(life, request_in_the_middle_of_sigreturn_is_refused)
 	struct log *log = &self->s.log;
 	struct log_entry *top, *middle, *late, *c;
 
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:restore_altstack %d 3 task 0 1",
-			     my_tid()));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 2 kprobe:restore_altstack %d 3 nmi 0 1",
-			     my_tid()));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 3 tp:sys_exit %d 2 task 5 1",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:restore_altstack", my_tid(), "3 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 2, "kprobe:restore_altstack", my_tid(), "3 nmi 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 3, "tp:sys_exit", my_tid(), "2 task 5 1"));
 	ASSERT_EQ(0, raise_with_probe(&self->s, "tp:sys_enter", 0, "1"));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(NULL, log_unpaired(log));
-	top = log_at(log, "tp:sys_enter", 0, 0);
+	top = log_asked(log, "tp:sys_enter", 0, UT_QUEUED);
 	middle = log_at(log, "kprobe:restore_altstack", 0, 0);
-	late = log_at(log, "tp:sys_exit", 1, 0);
+	late = log_asked(log, "tp:sys_exit", 1, UT_QUEUED);
 	ASSERT_TRUE(top && middle && late);
-	EXPECT_EQ(UT_QUEUED, top->ret);
 	EXPECT_EQ(4, log_rets(log, -1, -EAGAIN));
-	EXPECT_EQ(UT_QUEUED, late->ret);
 	EXPECT_NE(top->cookie, late->cookie);
 	EXPECT_EQ(1, log_count(log, 'C', 0));
 	c = log_answer(log, 0, top->cookie);
@@ -1028,8 +915,7 @@ TEST_F(life, request_in_the_middle_of_a_failing_sigreturn_is_refused)
 	ASSERT_EQ(0, sigaction(SIGSEGV, &action, NULL));
 	handler_spoils = true;
 	/* The resulting signal is in a context of its own again. */
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:force_sig %d 1 task 0 1",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:force_sig", my_tid(), "1 task 0 1"));
 	ASSERT_EQ(0, raise_with_probe(&self->s, "kprobe:fpu__restore_sig", 0, "3"));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	ASSERT_NE(NULL, log_at(log, "kprobe:fpu__restore_sig", 0, 0));
@@ -1043,18 +929,14 @@ TEST_F(life, request_in_the_middle_of_a_failing_sigreturn_is_refused)
 TEST_F(life, request_at_the_end_of_sigreturn_gets_the_resumed_frames)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *r, *c;
+	struct log_entry *r;
 
 	/* Once for the write() that sets the probe up. */
 	ASSERT_EQ(0, raise_with_probe(&self->s, "tp:sys_exit", 1, "1"));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	r = log_at(log, "tp:sys_exit", 0, 0);
-	ASSERT_NE(NULL, r);
-	EXPECT_EQ(UT_QUEUED, r->ret);
+	r = log_asked(log, "tp:sys_exit", 0, UT_QUEUED);
 	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_answer(log, 0, r->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_answer_to(log, r)));
 }
 
 FIXTURE(sigreturn)
@@ -1068,17 +950,9 @@ FIXTURE_VARIANT(sigreturn)
 	const char *kind;
 };
 
-FIXTURE_VARIANT_ADD(sigreturn, ia32_rt) {
-	.program = "sigreturn_target_32", .kind = "rt",
-};
-
-FIXTURE_VARIANT_ADD(sigreturn, ia32_old) {
-	.program = "sigreturn_target_32", .kind = "old",
-};
-
-FIXTURE_VARIANT_ADD(sigreturn, x32) {
-	.program = "sigreturn_target_x32", .kind = "rt",
-};
+FIXTURE_VARIANT_ADD(sigreturn, ia32_rt) { .program = "sigreturn_target_32", .kind = "rt" };
+FIXTURE_VARIANT_ADD(sigreturn, ia32_old) { .program = "sigreturn_target_32", .kind = "old" };
+FIXTURE_VARIANT_ADD(sigreturn, x32) { .program = "sigreturn_target_x32", .kind = "rt" };
 
 FIXTURE_SETUP(sigreturn)
 {
@@ -1094,54 +968,53 @@ FIXTURE_TEARDOWN(sigreturn)
 	session_end(&self->s);
 }
 
-/* Run the program; @tid, @top and @resumed get its output. */
-static int run_sigreturn(struct session *s, const char *program,
-			 const char *kind, const char *how, const char *point,
-			 int *tid, unsigned long *top, unsigned long *resumed)
+/* What the program tells: the thread, and the frames at its sigreturn */
+struct sigreturn {
+	int tid;
+	unsigned long top, resumed;
+};
+
+static void run_sigreturn(struct __test_metadata *_metadata,
+			  struct _test_data_sigreturn *self,
+			  const struct _fixture_variant_sigreturn *variant,
+			  const char *how, const char *point, struct sigreturn *told)
 {
 	char fd[16], line[128] = "";
 	int out[2], status;
 	pid_t pid;
 
-	if (pipe(out))
-		return -errno;
-	snprintf(fd, sizeof(fd), "%d", s->fd);
-	fcntl(s->fd, F_SETFD, 0);
+	ASSERT_EQ(0, pipe(out));
+	snprintf(fd, sizeof(fd), "%d", self->s.fd);
+	fcntl(self->s.fd, F_SETFD, 0);
 	pid = fork();
 	if (!pid) {
 		dup2(out[1], 1);
-		execl(test_file(program), program, fd, point, "3", kind, how, NULL);
+		execl(test_file(variant->program), variant->program, fd, point, "3",
+		      variant->kind, how, NULL);
 		_exit(77);
 	}
 	close(out[1]);
-	waitpid(pid, &status, 0);
-	if (read(out[0], line, sizeof(line) - 1) < 0)
-		return -errno;
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_LE(0, read(out[0], line, sizeof(line) - 1));
 	close(out[0]);
-	if (sscanf(line, "%d %lx %lx", tid, top, resumed) != 3)
-		return -EPROTO;
-	return status;
+	ASSERT_EQ(3, sscanf(line, "%d %lx %lx", &told->tid, &told->top, &told->resumed));
+	ASSERT_EQ(0, mod_log(self->s.fd, &self->s.log));
 }
 
 TEST_F(sigreturn, answers_before_the_registers_change)
 {
 	struct log *log = &self->s.log;
-	unsigned long top, resumed;
-	struct log_entry *r, *c;
-	int tid;
+	struct sigreturn told;
+	struct log_entry *r;
 
-	ASSERT_EQ(0, run_sigreturn(&self->s, variant->program, variant->kind, NULL,
-				   "tp:sys_enter", &tid, &top, &resumed));
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	run_sigreturn(_metadata, self, variant, NULL, "tp:sys_enter", &told);
 	ASSERT_EQ(2, log_count(log, 'R', -1));
 	EXPECT_EQ(NULL, log_unpaired(log));
 	r = log_find(log, 'R', 0, 0);
-	EXPECT_EQ(tid, r->tid);
-	c = log_answer(log, 0, r->cookie);
-	ASSERT_NE(NULL, c);
-	ASSERT_EQ(2, c->nr);
-	EXPECT_EQ(top, c->ips[0]);
-	EXPECT_EQ(resumed, c->ips[1]);
+	EXPECT_EQ(told.tid, r->tid);
+	EXPECT_TRUE(log_is_trace(log_answer(log, 0, r->cookie), 2, (void *)told.top,
+				 (void *)told.resumed));
 }
 
 /* An earlier answer makes no difference in its middle. */
@@ -1149,18 +1022,14 @@ TEST_F(sigreturn, answered_is_refused_in_its_middle)
 {
 	struct log *log = &self->s.log;
 	struct log_entry *r, *c;
-	unsigned long top, resumed;
-	int tid;
+	struct sigreturn told;
 
-	ASSERT_EQ(0, run_sigreturn(&self->s, variant->program, variant->kind, "twice",
-				   "tp:sys_enter", &tid, &top, &resumed));
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
+	run_sigreturn(_metadata, self, variant, "twice", "tp:sys_enter", &told);
 	EXPECT_EQ(NULL, log_unpaired(log));
-	r = log_at(log, "kprobe:fpu__restore_sig", 0, 0);
+	r = log_asked(log, "kprobe:fpu__restore_sig", 0, -EAGAIN);
 	ASSERT_NE(NULL, r);
-	EXPECT_EQ(-EAGAIN, r->ret);
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
+	c = log_only(log, 'C', 0);
+	ASSERT_NE(NULL, c);
 	EXPECT_EQ(2, c->nr);
 }
 
@@ -1171,16 +1040,10 @@ static void check_middle(struct __test_metadata *_metadata,
 			 const char *bad)
 {
 	struct log *log = &self->s.log;
-	unsigned long top, resumed;
-	struct log_entry *r;
-	int tid;
+	struct sigreturn told;
 
-	ASSERT_EQ(0, run_sigreturn(&self->s, variant->program, variant->kind, bad,
-				   "kprobe:fpu__restore_sig", &tid, &top,
-				   &resumed));
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	r = log_at(log, "kprobe:fpu__restore_sig", 0, 0);
-	ASSERT_NE(NULL, r);
+	run_sigreturn(_metadata, self, variant, bad, "kprobe:fpu__restore_sig", &told);
+	ASSERT_NE(NULL, log_at(log, "kprobe:fpu__restore_sig", 0, 0));
 	EXPECT_EQ(2, log_rets(log, -1, -EAGAIN));
 	EXPECT_EQ(2, log_count(log, 'R', -1));
 	EXPECT_EQ(0, log_count(log, 'C', -1));
@@ -1215,7 +1078,7 @@ asm(".pushsection .text\n"
  */
 TEST_F(life, ptrace_stop_separates_the_old_registers_from_the_new)
 {
-	struct log_entry *before, *inside, *c;
+	struct log_entry *before, *inside;
 	struct log *log = &self->s.log;
 	struct user_regs_struct regs;
 	int status;
@@ -1225,7 +1088,7 @@ TEST_F(life, ptrace_stop_separates_the_old_registers_from_the_new)
 	if (!pid) {
 		ptrace(PTRACE_TRACEME, 0, 0, 0);
 		raise(SIGSTOP);
-		chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+		chain0(SYS_getppid);
 		_exit(77);
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
@@ -1236,12 +1099,8 @@ TEST_F(life, ptrace_stop_separates_the_old_registers_from_the_new)
 		ASSERT_TRUE(WIFSTOPPED(status));
 		ASSERT_EQ(0, ptrace(PTRACE_GETREGS, pid, 0, &regs));
 	} while (regs.orig_rax != SYS_getppid);
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:__x64_sys_getppid %d 1 task 0 1",
-			     pid));
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 1 kprobe:do_notify_parent_cldstop %d 3 task 0 1",
-			     pid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_getppid", pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:do_notify_parent_cldstop", pid, "3 task 0 1"));
 	/* To its exit. */
 	ASSERT_EQ(0, ptrace(PTRACE_SYSCALL, pid, 0, 0));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
@@ -1269,13 +1128,8 @@ TEST_F(life, ptrace_stop_separates_the_old_registers_from_the_new)
 	before = log_at(log, "kprobe:__x64_sys_getppid", 0, 0);
 	inside = log_at(log, "kprobe:do_notify_parent_cldstop", 0, 0);
 	EXPECT_EQ(NULL, log_unpaired(log));
-	c = log_answer(log, 0, before->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
-	c = log_answer(log, 0, inside->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_EQ(1, c->nr);
-	EXPECT_EQ((unsigned long)other_place, c->ips[0]);
+	EXPECT_TRUE(log_is_chain(log_answer(log, 0, before->cookie)));
+	EXPECT_TRUE(log_is_trace(log_answer(log, 0, inside->cookie), 1, other_place));
 }
 
 /* ------------------------------------------- task_work in the middle of a call */
@@ -1302,20 +1156,17 @@ TEST_F(life, task_work_in_io_uring_enter_sends_later_requests_to_the_cache)
 	ASSERT_LE(0, ring);
 	ASSERT_EQ(1, write(self->pipefd[1], "x", 1));
 
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:__x64_sys_io_uring_enter %d 1 task 0 1",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_io_uring_enter",
+			   my_tid(), "1 task 0 1"));
 	/* Once for the write() that sets it up. */
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 tp:sys_exit %d 3 task 1 1",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 1, "tp:sys_exit", my_tid(), "3 task 1 1"));
 	ASSERT_EQ(1, chain_syscall(SYS_io_uring_enter, ring, 1, 1,
 				   IORING_ENTER_GETEVENTS, 0, 0));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
-	first = log_at(log, "kprobe:__x64_sys_io_uring_enter", 0, 0);
+	first = log_asked(log, "kprobe:__x64_sys_io_uring_enter", 0, UT_QUEUED);
 	later = log_at(log, "tp:sys_exit", 0, 0);
 	ASSERT_TRUE(first && later);
-	EXPECT_EQ(UT_QUEUED, first->ret);
 	EXPECT_EQ(first->cookie, later->cookie);
 	EXPECT_EQ(UT_ALREADY_EXECUTED, later->ret);
 	EXPECT_TRUE(chain_syscall_ok(later->ips, later->nr));
@@ -1323,7 +1174,7 @@ TEST_F(life, task_work_in_io_uring_enter_sends_later_requests_to_the_cache)
 	c = log_answer(log, 0, first->cookie);
 	ASSERT_NE(NULL, c);
 	EXPECT_LT(c->seq, later->seq);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 
 	/* The other work has a record of its own, with the same frames. */
 	later = log_at(log, "tp:sys_exit", 1, 0);
@@ -1331,9 +1182,7 @@ TEST_F(life, task_work_in_io_uring_enter_sends_later_requests_to_the_cache)
 	EXPECT_EQ(UT_QUEUED, later->ret);
 	EXPECT_EQ(first->cookie, later->cookie);
 	EXPECT_EQ(1, log_count(log, 'C', 1));
-	c = log_answer(log, 1, later->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_answer(log, 1, later->cookie)));
 }
 
 /* --------------------------------------------------------------- uprobes */
@@ -1427,11 +1276,9 @@ FIXTURE_TEARDOWN(uprobe)
 TEST_F(uprobe, hit_answers_before_the_ip_moves)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *r, *c;
+	struct log_entry *r;
 
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:uprobe_dispatcher %d 3 task 0 2",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:uprobe_dispatcher", my_tid(), "3 task 0 2"));
 	call_probed(variant->func);
 	call_probed(variant->func);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -1442,11 +1289,7 @@ TEST_F(uprobe, hit_answers_before_the_ip_moves)
 	EXPECT_EQ(4, log_rets(log, -1, UT_QUEUED));
 	EXPECT_EQ(NULL, log_unpaired(log));
 	r = log_find(log, 'R', 0, 0);
-	c = log_answer(log, 0, r->cookie);
-	ASSERT_NE(NULL, c);
-	ASSERT_EQ(2, c->nr);
-	EXPECT_EQ((unsigned long)variant->at, c->ips[0]);
-	EXPECT_EQ((unsigned long)call_probed_ip, c->ips[1]);
+	EXPECT_TRUE(log_is_trace(log_answer(log, 0, r->cookie), 2, variant->at, call_probed_ip));
 	EXPECT_NE(r->cookie, log_find(log, 'R', 0, 1)->cookie);
 }
 
@@ -1456,21 +1299,17 @@ TEST_F(uprobe, request_after_the_hit_is_in_a_new_context)
 	struct log *log = &self->s.log;
 	struct log_entry *r, *late, *c;
 
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:uprobe_dispatcher %d 1 task 0 1",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:uprobe_dispatcher", my_tid(), "1 task 0 1"));
 	/* Still queued from the first one, it comes when the hit is handled. */
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 1 kprobe:unwind_deferred_task_work %d 1 task 0 1",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:unwind_deferred_task_work",
+			   my_tid(), "1 task 0 1"));
 	call_probed(variant->func);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
 	EXPECT_EQ(NULL, log_unpaired(log));
 	r = log_at(log, "kprobe:uprobe_dispatcher", 0, 0);
-	late = log_at(log, "kprobe:unwind_deferred_task_work", 0, 0);
+	late = log_asked(log, "kprobe:unwind_deferred_task_work", 0, UT_QUEUED);
 	ASSERT_TRUE(r && late);
-	EXPECT_EQ(UT_QUEUED, late->ret);
 	EXPECT_NE(r->cookie, late->cookie);
 	ASSERT_EQ(2, log_count(log, 'C', 0));
 	c = log_answer(log, 0, late->cookie);

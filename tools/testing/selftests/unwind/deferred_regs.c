@@ -190,8 +190,7 @@ TEST_F(regs, rseq_abort_answers_before_the_ip_moves)
 	if (!__rseq_size)
 		SKIP(return, "needs a C library that has registered rseq");
 	ASSERT_TRUE(actor_run(&actor, nth_cpu(1), rseq_main));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 tp:rseq_ip_fixup %d 1 task 0 1",
-			     actor.tid));
+	ASSERT_EQ(0, probe(&self->s, 0, "tp:rseq_ip_fixup", actor.tid, "1 task 0 1"));
 	set_flag(&actor.go, 1);
 	usleep(100000);
 	CPU_ZERO(&set);
@@ -202,8 +201,8 @@ TEST_F(regs, rseq_abort_answers_before_the_ip_moves)
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
 	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
+	c = log_only(log, 'C', 0);
+	ASSERT_NE(NULL, c);
 	ASSERT_EQ(2, c->nr);
 	EXPECT_GE(c->ips[0], (unsigned long)rseq_start);
 	EXPECT_LT(c->ips[0], (unsigned long)rseq_end);
@@ -253,14 +252,10 @@ TEST_F(regs, request_while_a_signal_frame_is_set_up_is_refused)
 	struct log *log = &self->s.log;
 
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 tp:signal_deliver %d 1 task 0 1",
-			     my_tid()));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:x64_setup_rt_frame %d 3 task 0 1",
-			     my_tid()));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 2 kprobe:x64_setup_rt_frame %d 3 nmi 0 1",
-			     my_tid()));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 3 kprobe:signal_setup_done %d 4 task 0 1",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 0, "tp:signal_deliver", my_tid(), "1 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:x64_setup_rt_frame", my_tid(), "3 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 2, "kprobe:x64_setup_rt_frame", my_tid(), "3 nmi 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 3, "kprobe:signal_setup_done", my_tid(), "4 task 0 1"));
 	ASSERT_EQ(0, chain_syscall(SYS_kill, getpid(), SIGUSR1, 0, 0, 0, 0));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
@@ -268,14 +263,13 @@ TEST_F(regs, request_while_a_signal_frame_is_set_up_is_refused)
 	EXPECT_EQ(4, log_rets(log, -1, -EAGAIN));
 	before = log_at(log, "tp:signal_deliver", 0, 0);
 	middle = log_at(log, "kprobe:x64_setup_rt_frame", 0, 0);
-	after = log_at(log, "kprobe:signal_setup_done", 2, 0);
+	after = log_asked(log, "kprobe:signal_setup_done", 2, UT_QUEUED);
 	ASSERT_TRUE(before && middle && after);
-	EXPECT_EQ(UT_QUEUED, after->ret);
 	ASSERT_EQ(1, log_count(log, 'C', 0));
 	c = log_answer(log, 0, before->cookie);
 	ASSERT_NE(NULL, c);
 	EXPECT_LT(c->seq, middle->seq);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 	c = log_answer(log, 2, after->cookie);
 	ASSERT_NE(NULL, c);
 	EXPECT_EQ((unsigned long)handler_nothing, c->ips[0]);
@@ -289,12 +283,11 @@ TEST_F(regs, event_at_the_end_of_each_answer_makes_no_livelock)
 {
 	static const char point[] = "kretprobe:unwind_context_reset";
 	struct sigaction action = { .sa_handler = handler_nothing };
-	struct log_entry *first, *again, *c;
+	struct log_entry *first, *again;
 	struct log *log = &self->s.log;
 
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 tp:signal_deliver %d 1 task 0 1",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 0, "tp:signal_deliver", my_tid(), "1 task 0 1"));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 %s %d 2 task 0 1000", point, my_tid()));
 	ASSERT_EQ(0, chain_syscall(SYS_kill, getpid(), SIGUSR1, 0, 0, 0, 0));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 1"));
@@ -309,9 +302,7 @@ TEST_F(regs, event_at_the_end_of_each_answer_makes_no_livelock)
 	EXPECT_NE(first->cookie, again->cookie);
 	EXPECT_EQ(1, log_rets(log, 1, -EAGAIN));
 	/* It is of the same registers. */
-	c = log_answer(log, 1, again->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_answer(log, 1, again->cookie)));
 }
 
 /*
@@ -321,7 +312,7 @@ TEST_F(regs, event_at_the_end_of_each_answer_makes_no_livelock)
 TEST_F(regs, restart_without_a_handler_answers_before_the_ip_moves)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *r, *c;
+	struct log_entry *r;
 	struct child child;
 	static char byte;
 	int status;
@@ -332,8 +323,7 @@ TEST_F(regs, restart_without_a_handler_answers_before_the_ip_moves)
 	/* It may still be in the read() from child_start()'s pipe. */
 	usleep(100000);
 	ASSERT_TRUE(wait_blocked(child.pid, SYS_read));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 tp:signal_deliver %d 1 task 0 1",
-			     child.pid));
+	ASSERT_EQ(0, probe(&self->s, 0, "tp:signal_deliver", child.pid, "1 task 0 1"));
 	ASSERT_EQ(0, kill(child.pid, SIGSTOP));
 	ASSERT_EQ(child.pid, waitpid(child.pid, &status, WUNTRACED));
 	ASSERT_TRUE(WIFSTOPPED(status));
@@ -342,33 +332,12 @@ TEST_F(regs, restart_without_a_handler_answers_before_the_ip_moves)
 	ASSERT_EQ(77 << 8, child_wait(&child));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
-	r = log_at(log, "tp:signal_deliver", 0, 0);
-	ASSERT_NE(NULL, r);
-	EXPECT_EQ(UT_QUEUED, r->ret);
+	r = log_asked(log, "tp:signal_deliver", 0, UT_QUEUED);
 	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_answer(log, 0, r->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_answer_to(log, r)));
 }
 
 /* ------------------------------------------------- emulated instructions */
-
-/* In the CPU and in the kernel */
-static const char *need_cpu_flag(const char *flag)
-{
-	static char why[64];
-	char line[4096], word[32];
-	bool found = false;
-	FILE *f = fopen("/proc/cpuinfo", "r");
-
-	snprintf(word, sizeof(word), " %s ", flag);
-	while (f && !found && fgets(line, sizeof(line), f))
-		found = !strncmp(line, "flags", 5) && strstr(line, word);
-	if (f)
-		fclose(f);
-	snprintf(why, sizeof(why), "needs a CPU with %s", flag);
-	return found ? NULL : why;
-}
 
 /* The kernel emulates the instruction of @func at @ip, and moves on. */
 static void check_emulated(struct __test_metadata *_metadata,
@@ -376,24 +345,19 @@ static void check_emulated(struct __test_metadata *_metadata,
 			   void (*func)(long arg), const char *ip)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *c;
 
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:%s %d 1 task 0 1",
 			     point, my_tid()));
 	call_regs(func, 0, 0);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	ASSERT_EQ(1, log_rets(log, 0, UT_QUEUED));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
-	ASSERT_EQ(2, c->nr);
-	EXPECT_EQ((unsigned long)ip, c->ips[0]);
-	EXPECT_EQ((unsigned long)regs_ip_call, c->ips[1]);
+	EXPECT_TRUE(log_is_trace(log_only(log, 'C', 0), 2, ip, regs_ip_call));
 }
 
 TEST_F(regs, emulated_sgdt_answers_before_the_ip_moves)
 {
-	if (must_skip(_metadata, need_cpu_flag("umip")))
-		return;
+	if (!cpu_has("umip"))
+		SKIP(return, "needs a CPU with umip");
 	check_emulated(_metadata, self, "fixup_umip_exception", do_sgdt, ip_sgdt);
 }
 
@@ -431,28 +395,21 @@ static int open_uprobe(const void *at, bool ret, pid_t pid)
 TEST_F(regs, uretprobe_is_answered_in_its_handlers_only)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *c;
 
 	if (pmu_type("uprobe") < 0)
 		SKIP(return, "needs uprobes");
 	self->event = open_uprobe(framed_fn, true, 0);
 	ASSERT_GE(self->event, 0);
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:uprobe_handle_trampoline %d 1 task 0 1",
-			     my_tid()));
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 1 kprobe:uretprobe_dispatcher %d 2 task 0 1",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:uprobe_handle_trampoline",
+			   my_tid(), "1 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:uretprobe_dispatcher", my_tid(), "2 task 0 1"));
 	call_regs(framed_fn, 0, 0);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	ASSERT_EQ(1, log_count(log, 'R', 0));
 	EXPECT_EQ(1, log_rets(log, 0, -EAGAIN));
 	ASSERT_EQ(1, log_rets(log, 1, UT_QUEUED));
 	ASSERT_EQ(1, log_count(log, 'C', -1));
-	c = log_find(log, 'C', 1, 0);
-	ASSERT_NE(NULL, c);
-	ASSERT_EQ(1, c->nr);
-	EXPECT_EQ((unsigned long)regs_ip_call, c->ips[0]);
+	EXPECT_TRUE(log_is_trace(log_find(log, 'C', 1, 0), 1, regs_ip_call));
 }
 
 /* --------------------------------------------- stacks that a disk withholds */
@@ -515,18 +472,29 @@ static void hit_ends(struct __test_metadata *_metadata, struct session *s,
 	ASSERT_EQ(0, mod_log(s->fd, &s->log));
 }
 
-struct closer {
-	int fd;
-	int closed;
-};
-
-static void *closer_main(void *arg)
+static int close_fd(void *fd)
 {
-	struct closer *closer = arg;
+	return close(*(int *)fd);
+}
 
-	close(closer->fd);
-	set_flag(&closer->closed, 1);
-	return NULL;
+/*
+ * A uprobe, @fd, can be removed while the answer to a hit of the child waits for a page.
+ * The hit ends with the page.
+ */
+static void close_while_waiting(struct __test_metadata *_metadata, struct session *s,
+				struct shared_child *child, int fd, const char *how)
+{
+	struct side side;
+
+	ASSERT_GE(fd, 0);
+	ASSERT_EQ(0, probe(s, 0, "kprobe:uprobe_dispatcher", child->pid, how));
+	set_flag(&child->go, 1);
+	ASSERT_TRUE(slow_page_is_asked_for(&child->disk));
+	ASSERT_TRUE(side_start(&side, close_fd, &fd));
+	EXPECT_TRUE(side_returns(&side));
+	slow_page_supply(&child->disk);
+	EXPECT_EQ(0, side_end(&side));
+	hit_ends(_metadata, s, child);
 }
 
 /*
@@ -538,10 +506,6 @@ TEST_F_TIMEOUT(regs, uprobe_hit_that_waits_for_a_page_stalls_no_other, 120)
 {
 	struct shared_child child = { };
 	struct log *log = &self->s.log;
-	struct closer closer = { };
-	struct log_entry *c;
-	pthread_t thread;
-	int i;
 
 	if (pmu_type("uprobe") < 0)
 		SKIP(return, "needs uprobes");
@@ -551,57 +515,26 @@ TEST_F_TIMEOUT(regs, uprobe_hit_that_waits_for_a_page_stalls_no_other, 120)
 	ASSERT_GE(self->event, 0);
 	ASSERT_EQ(0, shared_child_start(&child, child_hits_probe));
 	/* After the fork: otherwise the child would have it open as well. */
-	closer.fd = open_uprobe(other_fn, false, 0);
-	ASSERT_GE(closer.fd, 0);
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:uprobe_dispatcher %d 1 task 0 1",
-			     child.pid));
-	set_flag(&child.go, 1);
-	ASSERT_TRUE(slow_page_is_asked_for(&child.disk));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, closer_main, &closer));
-	for (i = 0; i < 400 && !get_flag(&closer.closed); i++)
-		usleep(50000);
-	EXPECT_EQ(1, get_flag(&closer.closed));
-	slow_page_supply(&child.disk);
-	pthread_join(thread, NULL);
-	hit_ends(_metadata, &self->s, &child);
+	close_while_waiting(_metadata, &self->s, &child, open_uprobe(other_fn, false, 0),
+			    "1 task 0 1");
 	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
-	ASSERT_EQ(1, c->nr);
-	EXPECT_EQ((unsigned long)bare_fn, c->ips[0]);
+	EXPECT_TRUE(log_is_trace(log_only(log, 'C', 0), 1, bare_fn));
 }
 
 /* The probe is removed while its hit waits: the instruction is executed all the same. */
 TEST_F_TIMEOUT(regs, uprobe_that_goes_while_its_hit_waits_for_a_page, 120)
 {
 	struct shared_child child = { };
-	struct log *log = &self->s.log;
-	struct closer closer = { };
-	pthread_t thread;
-	int i;
 
 	if (pmu_type("uprobe") < 0)
 		SKIP(return, "needs uprobes");
 	if (must_skip(_metadata, need_slow_disk()))
 		return;
 	ASSERT_EQ(0, shared_child_start(&child, child_hits_probe));
-	closer.fd = open_uprobe(bare_fn, false, -1);
-	ASSERT_GE(closer.fd, 0);
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:uprobe_dispatcher %d 1 task 0 9",
-			     child.pid));
-	set_flag(&child.go, 1);
-	ASSERT_TRUE(slow_page_is_asked_for(&child.disk));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, closer_main, &closer));
-	for (i = 0; i < 400 && !get_flag(&closer.closed); i++)
-		usleep(50000);
-	EXPECT_EQ(1, get_flag(&closer.closed));
-	slow_page_supply(&child.disk);
-	pthread_join(thread, NULL);
-	hit_ends(_metadata, &self->s, &child);
-	EXPECT_EQ(1, log_count(log, 'R', 0));
-	EXPECT_EQ(1, log_count(log, 'C', 0));
+	close_while_waiting(_metadata, &self->s, &child, open_uprobe(bare_fn, false, -1),
+			    "1 task 0 9");
+	EXPECT_EQ(1, log_count(&self->s.log, 'R', 0));
+	EXPECT_EQ(1, log_count(&self->s.log, 'C', 0));
 }
 
 /* Requests after that answer are answered, too, but without waiting for a page. */
@@ -609,7 +542,6 @@ TEST_F(regs, request_after_a_uprobe_hits_answer_waits_for_no_page)
 {
 	struct shared_child child = { .stack = absent_stack(other_fn) };
 	struct log *log = &self->s.log;
-	struct log_entry *c;
 
 	if (pmu_type("uprobe") < 0)
 		SKIP(return, "needs uprobes");
@@ -617,16 +549,12 @@ TEST_F(regs, request_after_a_uprobe_hits_answer_waits_for_no_page)
 	self->event = open_uprobe(bare_fn, false, -1);
 	ASSERT_GE(self->event, 0);
 	ASSERT_EQ(0, shared_child_start(&child, child_hits_probe));
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:arch_uprobe_skip_sstep %d 1 task 0 1",
-			     child.pid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:arch_uprobe_skip_sstep",
+			   child.pid, "1 task 0 1"));
 	set_flag(&child.go, 1);
 	hit_ends(_metadata, &self->s, &child);
 	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
-	ASSERT_EQ(1, c->nr);
-	EXPECT_EQ((unsigned long)bare_fn, c->ips[0]);
+	EXPECT_TRUE(log_is_trace(log_only(log, 'C', 0), 1, bare_fn));
 }
 
 /* ---------------------------------------------------------- traced tasks */
@@ -728,7 +656,6 @@ TEST_F_TIMEOUT(traced, task_does_not_wait_for_its_tracer, 120)
 	struct user_regs_struct regs = { .orig_rax = -1 };
 	struct shared_child child = { .nr = variant->nr };
 	struct log *log = &self->s.log;
-	struct log_entry *c;
 	int status, uffd;
 
 	child.stack = two_pages();
@@ -758,10 +685,7 @@ TEST_F_TIMEOUT(traced, task_does_not_wait_for_its_tracer, 120)
 	}
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
-	ASSERT_EQ(1, c->nr);
-	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+	EXPECT_TRUE(log_is_trace(log_only(log, 'C', 0), 1, framed_ip_syscall));
 	ASSERT_EQ(0, kill(child.pid, SIGKILL));
 	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
 }
@@ -771,22 +695,16 @@ TEST_F(regs, traced_task_has_stack_pages_faulted_in)
 {
 	struct shared_child child = { .stack = absent_stack(other_fn), .nr = SYS_getppid };
 	struct log *log = &self->s.log;
-	struct log_entry *c;
 	int status;
 
 	ASSERT_NE(NULL, child.stack);
 	ASSERT_EQ(0, shared_child_start(&child, child_is_traced));
 	ASSERT_TRUE(stops(child.pid));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:__x64_sys_getppid %d 1 task 0 1",
-			     child.pid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_getppid", child.pid, "1 task 0 1"));
 	ASSERT_EQ(0, ptrace(PTRACE_CONT, child.pid, 0, 0));
 	ASSERT_TRUE(stops(child.pid));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
-	ASSERT_EQ(2, c->nr);
-	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
-	EXPECT_EQ((unsigned long)other_fn, c->ips[1]);
+	EXPECT_TRUE(log_is_trace(log_only(log, 'C', 0), 2, framed_ip_syscall, other_fn));
 	ASSERT_EQ(0, kill(child.pid, SIGKILL));
 	ASSERT_EQ(child.pid, waitpid(child.pid, &status, 0));
 }

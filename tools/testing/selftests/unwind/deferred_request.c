@@ -59,7 +59,7 @@ TEST_F(request, once_gets_one_callback_with_exact_frames)
 	EXPECT_EQ(r->cookie, c->cookie);
 	EXPECT_STREQ("task", c->ctx);
 	EXPECT_EQ(my_tid(), c->tid);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 }
 
 /* Five requests in one entry: one cookie, one callback. */
@@ -79,8 +79,7 @@ TEST_F(request, repeated_in_one_entry_shares_cookie_and_callback)
 		EXPECT_EQ(log_find(log, 'C', 0, 0)->cookie,
 			  log_find(log, 'R', 0, i)->cookie);
 	}
-	EXPECT_TRUE(chain_syscall_ok(log_find(log, 'C', 0, 0)->ips,
-				     log_find(log, 'C', 0, 0)->nr));
+	EXPECT_TRUE(log_is_chain(log_find(log, 'C', 0, 0)));
 }
 
 /* Two works in one entry: the same cookie, one callback and one trace each. */
@@ -100,7 +99,7 @@ TEST_F(request, by_two_works_gives_each_one_callback_with_the_same_cookie)
 		EXPECT_EQ(UT_ALREADY_PENDING, log_find(log, 'R', work, 1)->ret);
 		c = log_find(log, 'C', work, 0);
 		EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, c->cookie);
-		EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+		EXPECT_TRUE(log_is_chain(c));
 	}
 	EXPECT_EQ(log_find(log, 'C', 0, 0)->timestamp,
 		  log_find(log, 'C', 1, 0)->timestamp);
@@ -126,7 +125,7 @@ TEST_F(request, in_the_next_entry_gets_a_new_cookie_and_a_later_timestamp)
 		c = log_find(log, 'C', 0, i);
 		ASSERT_EQ(UT_QUEUED, r->ret);
 		ASSERT_EQ(r->cookie, c->cookie);
-		ASSERT_TRUE(chain_syscall_ok(c->ips, c->nr));
+		ASSERT_TRUE(log_is_chain(c));
 		/* The request is logged after it was made. */
 		ASSERT_LE(c->timestamp, r->now);
 		if (last) {
@@ -245,7 +244,7 @@ TEST_F(engine, nmi_within_an_irq_joins_the_context_of_the_irq)
 	EXPECT_EQ(UT_ALREADY_PENDING, nmi->ret);
 	EXPECT_EQ(irq->cookie, nmi->cookie);
 	EXPECT_EQ(irq->cookie, c->cookie);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 }
 
 /*
@@ -255,34 +254,27 @@ TEST_F(engine, nmi_within_an_irq_joins_the_context_of_the_irq)
 TEST_F(engine, nmi_in_the_middle_of_a_request_shares_its_context)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *outer, *nmi0, *nmi1, *c;
+	struct log_entry *outer, *nmi0, *nmi1;
 
 	/* Not where a tick adds a work of the scheduler's. */
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:task_work_add %d 3 nmi 0 1 unwind_*",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:task_work_add",
+			   my_tid(), "3 nmi 0 1 unwind_*"));
 	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
-	nmi0 = log_at(log, "kprobe:task_work_add", 0, 0);
-	nmi1 = log_at(log, "kprobe:task_work_add", 1, 0);
+	nmi0 = log_asked(log, "kprobe:task_work_add", 0, UT_ALREADY_PENDING);
+	nmi1 = log_asked(log, "kprobe:task_work_add", 1, UT_QUEUED);
 	outer = log_at(log, "write", 0, 0);
 	ASSERT_TRUE(nmi0 && nmi1 && outer);
 	EXPECT_STREQ("nmi", nmi0->ctx);
 	EXPECT_LT(nmi0->seq, outer->seq);
-	EXPECT_EQ(UT_ALREADY_PENDING, nmi0->ret);
-	EXPECT_EQ(UT_QUEUED, nmi1->ret);
 	EXPECT_EQ(outer->cookie, nmi0->cookie);
 	EXPECT_EQ(outer->cookie, nmi1->cookie);
 	EXPECT_EQ(1, log_count(log, 'C', 0));
 	EXPECT_EQ(1, log_count(log, 'C', 1));
-	c = log_answer(log, 0, outer->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
-	c = log_answer(log, 1, outer->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_answer(log, 0, outer->cookie)));
+	EXPECT_TRUE(log_is_chain(log_answer(log, 1, outer->cookie)));
 }
 
 static void ignore_signal(int sig)
@@ -302,35 +294,28 @@ TEST_F(engine, requests_after_the_callback_get_the_cached_trace)
 	if (must_skip(_metadata, need_tracepoint("signal", "signal_deliver")))
 		return;
 	signal(SIGUSR1, ignore_signal);
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 tp:signal_deliver %d 3 task 0 1",
-			     my_tid()));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 tp:sys_enter %d 1 task 0 1",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 0, "tp:signal_deliver", my_tid(), "3 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 1, "tp:sys_enter", my_tid(), "1 task 0 1"));
 	chain_syscall(SYS_kill, pid, SIGUSR1, 0, 0, 0, 0);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
-	first = log_at(log, "tp:sys_enter", 0, 0);
-	again = log_at(log, "tp:signal_deliver", 0, 0);
-	other = log_at(log, "tp:signal_deliver", 1, 0);
+	first = log_asked(log, "tp:sys_enter", 0, UT_QUEUED);
+	again = log_asked(log, "tp:signal_deliver", 0, UT_ALREADY_EXECUTED);
+	other = log_asked(log, "tp:signal_deliver", 1, UT_QUEUED);
 	ASSERT_TRUE(first && again && other);
-	EXPECT_EQ(UT_QUEUED, first->ret);
 	c = log_answer(log, 0, first->cookie);
 	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 	EXPECT_LT(c->seq, again->seq);
 
 	EXPECT_EQ(first->cookie, again->cookie);
-	EXPECT_EQ(UT_ALREADY_EXECUTED, again->ret);
 	EXPECT_EQ(c->nr, again->nr);
 	EXPECT_EQ(0, memcmp(c->ips, again->ips, sizeof(c->ips)));
 
 	EXPECT_EQ(first->cookie, other->cookie);
-	EXPECT_EQ(UT_QUEUED, other->ret);
 	EXPECT_EQ(1, log_count(log, 'C', 0));
 	EXPECT_EQ(1, log_count(log, 'C', 1));
-	c = log_answer(log, 1, first->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_answer(log, 1, first->cookie)));
 }
 
 #define COOKIE_THREADS	4
@@ -446,7 +431,7 @@ TEST_F(engine, works_beyond_the_limit_are_refused_and_all_below_are_served)
 		ASSERT_NE(NULL, c);
 		EXPECT_EQ(UT_QUEUED, log_find(log, 'R', i, 0)->ret);
 		EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, c->cookie);
-		EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+		EXPECT_TRUE(log_is_chain(c));
 	}
 }
 
@@ -487,9 +472,7 @@ TEST_F(engine, a_work_in_a_cancelled_ones_place_inherits_nothing)
 
 	ASSERT_EQ(0, pipe(pipefd));
 	ASSERT_TRUE(actor_start(&actor, -1));
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:vfs_read %d 3 task 0 1",
-			     actor.tid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:vfs_read", actor.tid, "3 task 0 1"));
 	actor_go(&actor, SYS_read, pipefd[0], (long)&self->s, 0 + 1);
 	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "cancel 1"));
@@ -505,8 +488,7 @@ TEST_F(engine, a_work_in_a_cancelled_ones_place_inherits_nothing)
 	EXPECT_EQ(1, log_count(log, 'C', 0));
 	EXPECT_EQ(0, log_count(log, 'C', 1));
 	EXPECT_EQ(0, log_count(log, 'C', 3));
-	EXPECT_TRUE(chain_syscall_ok(log_find(log, 'C', 0, 0)->ips,
-				     log_find(log, 'C', 0, 0)->nr));
+	EXPECT_TRUE(log_is_chain(log_find(log, 'C', 0, 0)));
 
 	/* It works for itself. */
 	session_forget(&self->s);
@@ -522,14 +504,13 @@ TEST_F(engine, a_work_in_a_cancelled_ones_place_inherits_nothing)
 TEST_F(engine, a_work_in_a_served_ones_place_is_served_in_the_same_context)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *first, *r, *c;
+	struct log_entry *first, *r;
 	struct child child;
 	int status;
 
 	signal(SIGCONT, ignore_signal);
 	ASSERT_TRUE(child_start(&child, SYS_pause, 0, 0, 0));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:__x64_sys_pause %d 3 task 0 1",
-			     child.pid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_pause", child.pid, "3 task 0 1"));
 	child_go(&child);
 	ASSERT_TRUE(wait_blocked(child.pid, SYS_pause));
 	/* Answered on the way to the stop */
@@ -540,8 +521,7 @@ TEST_F(engine, a_work_in_a_served_ones_place_is_served_in_the_same_context)
 	ASSERT_EQ(1, log_count(log, 'C', 1));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "cancel 1"));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "init 3"));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 tp:signal_deliver %d 8 task 0 1",
-			     child.pid));
+	ASSERT_EQ(0, probe(&self->s, 1, "tp:signal_deliver", child.pid, "8 task 0 1"));
 	ASSERT_EQ(0, kill(child.pid, SIGCONT));
 	ASSERT_EQ(77 << 8, child_wait(&child));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -554,9 +534,7 @@ TEST_F(engine, a_work_in_a_served_ones_place_is_served_in_the_same_context)
 	EXPECT_EQ(1, log_count(log, 'C', 0));
 	EXPECT_EQ(1, log_count(log, 'C', 1));
 	ASSERT_EQ(1, log_count(log, 'C', 3));
-	c = log_answer(log, 3, r->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_answer(log, 3, r->cookie)));
 }
 
 /* While the callback of a work runs, its cancel does not return. */
@@ -638,19 +616,15 @@ TEST_F(engine, a_work_in_the_place_of_one_that_was_cancelled_in_its_callback_is_
 	ASSERT_LE(0, ring);
 	ASSERT_TRUE(actor_start(&actor, -1));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:__x64_sys_io_uring_enter %d 1 task 0 1",
-			     actor.tid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_io_uring_enter",
+			   actor.tid, "1 task 0 1"));
 	/* The callback comes in the middle of the call, and is held there. */
 	actor.call = (struct chain_call){
 		.nr = SYS_io_uring_enter,
 		.args = { ring, 1, 1, IORING_ENTER_GETEVENTS },
 	};
 	set_flag(&actor.go, 1);
-	while (!log_count(log, 'C', 0)) {
-		usleep(1000);
-		ASSERT_EQ(0, mod_log(self->s.fd, log));
-	}
+	ASSERT_EQ(0, session_wait(&self->s, 'C', 0, 1));
 	/* Cancel is to be as far as it can get when the callback ends. */
 	ASSERT_TRUE(side_start(&cancel, cancel_work_0, &self->s));
 	if (must_skip(_metadata, wait_in_kernel(cancel.tid, "synchronize_srcu")))
@@ -659,24 +633,21 @@ TEST_F(engine, a_work_in_the_place_of_one_that_was_cancelled_in_its_callback_is_
 	EXPECT_EQ(0, side_end(&cancel));
 	/* Work 0 again: the lowest place that is free is the same one. */
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "init 0"));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 tp:sys_exit %d 1 task 0 1",
-			     actor.tid));
-	ASSERT_EQ(1, write(pipefd[1], "x", 1));
-	wait_flag(&actor.done);
+	ASSERT_EQ(0, probe(&self->s, 1, "tp:sys_exit", actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, actor_feed(&actor, pipefd[1]));
 	actor_end(&actor);
 	close(ring);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
 	first = log_at(log, "kprobe:__x64_sys_io_uring_enter", 0, 0);
-	r = log_at(log, "tp:sys_exit", 0, 0);
+	r = log_asked(log, "tp:sys_exit", 0, UT_QUEUED);
 	ASSERT_TRUE(first && r);
 	EXPECT_EQ(first->cookie, r->cookie);
-	EXPECT_EQ(UT_QUEUED, r->ret);
 	ASSERT_EQ(2, log_count(log, 'C', 0));
 	c = log_find(log, 'C', 0, 1);
 	EXPECT_EQ(r->cookie, c->cookie);
 	EXPECT_LT(r->seq, c->seq);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 }
 
 /*
@@ -695,9 +666,8 @@ TEST_F(engine, request_from_within_the_callback_is_still_pending)
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
 	/* The callback sleeps: the context switch hits in the middle of it. */
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 kprobe:prepare_to_wait_event %d 1 nmi 0 1",
-			     actor.tid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:prepare_to_wait_event",
+			   actor.tid, "1 nmi 0 1"));
 	actor_go(&actor, SYS_write, self->s.fd, (long)cmd, sizeof(cmd) - 1);
 	while (!log_at(log, "kprobe:prepare_to_wait_event", 0, 0)) {
 		usleep(1000);
@@ -715,28 +685,24 @@ TEST_F(engine, request_from_within_the_callback_is_still_pending)
 	EXPECT_EQ(1, log_count(log, 'C', 0));
 }
 
-/* Kernel threads have no user stack. */
 /* Another work that asks meanwhile gets its own, in the same context. */
 TEST_F(engine, request_by_another_work_within_the_callback_is_answered)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *r, *c;
+	struct log_entry *r;
 
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:callback %d 2 task 0 1",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:callback", my_tid(), "2 task 0 1"));
 	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	r = log_at(log, "kprobe:callback", 1, 0);
+	r = log_asked(log, "kprobe:callback", 1, UT_QUEUED);
 	ASSERT_NE(NULL, r);
-	EXPECT_EQ(UT_QUEUED, r->ret);
 	EXPECT_EQ(log_find(log, 'R', 0, 0)->cookie, r->cookie);
 	EXPECT_EQ(1, log_count(log, 'C', 0));
 	ASSERT_EQ(1, log_count(log, 'C', 1));
-	c = log_answer(log, 1, r->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_answer(log, 1, r->cookie)));
 }
 
+/* Kernel threads have no user stack. */
 TEST_F(engine, kernel_thread_is_refused)
 {
 	struct log *log = &self->s.log;
@@ -773,8 +739,7 @@ TEST_F(engine, io_worker_is_refused)
 		SKIP(return, "needs io_uring");
 	ASSERT_LE(0, ring);
 
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:io_read %d 1 task 0 9",
-			     -getpid()));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:io_read", -getpid(), "1 task 0 9"));
 	ASSERT_EQ(1, syscall(SYS_io_uring_enter, ring, 1, 1,
 			     IORING_ENTER_GETEVENTS, NULL, 0));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
@@ -803,7 +768,6 @@ static void *alloc_fails_main(void *arg)
 	return NULL;
 }
 
-/* No memory for the trace: an empty one, once; the next entry is fine. */
 struct pauser {
 	int tid;
 	int go;
@@ -819,15 +783,15 @@ static void *pause_main(void *arg)
 	while (!get_flag(&pauser->go))
 		;
 	if (write(fd, "1", 1) == 1)
-		chain_syscall(SYS_pause, 0, 0, 0, 0, 0, 0);
+		chain0(SYS_pause);
 	close(fd);
 	return NULL;
 }
 
+/* No memory for the trace: an empty one, once; the next entry is fine. */
 TEST_F(engine, failed_allocation_gives_an_empty_trace_once)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *c;
 	pthread_t thread;
 	void *failed;
 
@@ -846,8 +810,7 @@ TEST_F(engine, failed_allocation_gives_an_empty_trace_once)
 	EXPECT_EQ(NULL, log_unpaired(log));
 	EXPECT_EQ(0, log_find(log, 'C', 0, 0)->nr);
 	EXPECT_EQ(0, log_find(log, 'C', 1, 0)->nr);
-	c = log_find(log, 'C', 0, 1);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_find(log, 'C', 0, 1)));
 }
 
 /* There is no second callback, and other requests in this entry are refused. */
@@ -864,11 +827,9 @@ TEST_F(engine, request_after_a_failed_allocation_is_refused)
 	ASSERT_EQ(0, let_allocations_fail(true));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, pause_main, &pauser));
 	wait_flag(&pauser.tid);
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:__x64_sys_pause %d 1 task 0 1",
-			     pauser.tid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_pause", pauser.tid, "1 task 0 1"));
 	/* The signal makes it unwind; this request follows. */
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 tp:signal_deliver %d 3 task 0 1",
-			     pauser.tid));
+	ASSERT_EQ(0, probe(&self->s, 1, "tp:signal_deliver", pauser.tid, "3 task 0 1"));
 	set_flag(&pauser.go, 1);
 	ASSERT_TRUE(wait_blocked(pauser.tid, SYS_pause));
 	ASSERT_EQ(0, syscall(SYS_tgkill, getpid(), pauser.tid, SIGUSR1));
@@ -990,7 +951,7 @@ TEST_F(engine, container_full_of_page_cache_has_no_empty_trace)
 		c = log_find(log, 'C', 0, i);
 		empty += !c->nr;
 		if (c->nr)
-			EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+			EXPECT_TRUE(log_is_chain(c));
 	}
 	EXPECT_EQ(0, empty);
 }
@@ -1041,12 +1002,8 @@ TEST_F(engine, stack_page_that_is_not_resident_is_faulted_in)
 		  framed_syscall(SYS_write, self->s.fd, (long)cmd,
 				 sizeof(cmd) - 1, stack + 4096, map));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
-	ASSERT_EQ(3, c->nr);
-	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
-	EXPECT_EQ(RET0, c->ips[1]);
-	EXPECT_EQ(RET1, c->ips[2]);
+	c = log_only(log, 'C', 0);
+	EXPECT_TRUE(log_is_trace(c, 3, framed_ip_syscall, (void *)RET0, (void *)RET1));
 }
 
 struct stalled {
@@ -1075,7 +1032,6 @@ TEST_F(engine, unwind_that_waits_for_a_page_can_be_killed)
 	struct log *log = &self->s.log;
 	struct stalled stalled;
 	struct slow_disk disk;
-	struct log_entry *c;
 	char *stack;
 	int status;
 	pid_t pid;
@@ -1100,10 +1056,7 @@ TEST_F(engine, unwind_that_waits_for_a_page_can_be_killed)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_TRUE(WIFSIGNALED(status));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	ASSERT_EQ(1, log_count(log, 'C', 0));
-	c = log_find(log, 'C', 0, 0);
-	ASSERT_EQ(1, c->nr);
-	EXPECT_EQ((unsigned long)framed_ip_syscall, c->ips[0]);
+	EXPECT_TRUE(log_is_trace(log_only(log, 'C', 0), 1, framed_ip_syscall));
 }
 
 TEST_HARNESS_MAIN

@@ -66,6 +66,28 @@ static void *canceller_main(void *arg)
 	return NULL;
 }
 
+/* Threads that are racers, until 100 ms have passed. Afterwards the log is read. */
+static void race(struct __test_metadata *_metadata, struct session *s, int nr,
+		 void *(*const mains[])(void *arg))
+{
+	struct racer racers[4];
+	pthread_t threads[4];
+	int i, stop = 0;
+
+	for (i = 0; i < nr; i++) {
+		racers[i] = (struct racer){ .fd = s->fd, .index = i % 2, .stop = &stop };
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, mains[i], &racers[i]));
+	}
+	usleep(100000);
+	set_flag(&stop, 1);
+	for (i = 0; i < nr; i++) {
+		pthread_join(threads[i], NULL);
+		EXPECT_EQ(0, racers[i].failed);
+	}
+	ASSERT_EQ(0, mod_log(s->fd, &s->log));
+	ASSERT_EQ(0, s->log.overflow);
+}
+
 /* Read the log while it fills; check that a callback belongs to a request. */
 static void check_part(struct __test_metadata *_metadata, struct log *log)
 {
@@ -76,7 +98,7 @@ static void check_part(struct __test_metadata *_metadata, struct log *log)
 		c = &log->entries[i];
 		if (c->type != 'C')
 			continue;
-		EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+		EXPECT_TRUE(log_is_chain(c));
 		EXPECT_EQ(1, log_answers(log, c->work, c->cookie));
 		for (j = 0; j < log->nr; j++) {
 			r = &log->entries[j];
@@ -95,30 +117,15 @@ static void check_part(struct __test_metadata *_metadata, struct log *log)
  */
 TEST_F_TIMEOUT(stress, cancel_and_register_while_requested_everywhere, 120)
 {
-	struct racer racers[4];
+	void *(*const mains[])(void *arg) = {
+		requester_main, requester_main, canceller_main, canceller_main,
+	};
 	struct log *log = &self->s.log;
-	unsigned int i, work;
-	pthread_t threads[4];
-	int round, stop;
+	unsigned int work;
+	int round;
 
 	for (round = 0; round < 10; round++) {
-		set_flag(&stop, 0);
-		for (i = 0; i < 4; i++) {
-			racers[i] = (struct racer){
-				.fd = self->s.fd, .index = i % 2, .stop = &stop,
-			};
-			ASSERT_EQ(0, pthread_create(&threads[i], NULL,
-						    i < 2 ? requester_main :
-						    canceller_main, &racers[i]));
-		}
-		usleep(100000);
-		set_flag(&stop, 1);
-		for (i = 0; i < 4; i++) {
-			pthread_join(threads[i], NULL);
-			EXPECT_EQ(0, racers[i].failed);
-		}
-		ASSERT_EQ(0, mod_log(self->s.fd, log));
-		ASSERT_EQ(0, log->overflow);
+		race(_metadata, &self->s, ARRAY_SIZE(mains), mains);
 		check_part(_metadata, log);
 		for (work = 1; work < 8; work += 2) {
 			EXPECT_LT(0, log_count(log, 'C', work));
@@ -145,26 +152,10 @@ static void *arm_main(void *arg)
 /* Arming and disarming in between changes nothing for an armed tracer. */
 TEST_F(stress, arm_and_disarm_while_requested)
 {
-	struct racer racers[3];
+	void *(*const mains[])(void *arg) = { requester_main, arm_main, arm_main };
 	struct log *log = &self->s.log;
-	pthread_t threads[3];
-	int stop = 0;
-	int i;
 
-	for (i = 0; i < 3; i++) {
-		racers[i] = (struct racer){ .fd = self->s.fd, .stop = &stop };
-		ASSERT_EQ(0, pthread_create(&threads[i], NULL,
-					    i < 1 ? requester_main : arm_main,
-					    &racers[i]));
-	}
-	usleep(100000);
-	set_flag(&stop, 1);
-	for (i = 0; i < 3; i++) {
-		pthread_join(threads[i], NULL);
-		EXPECT_EQ(0, racers[i].failed);
-	}
-	ASSERT_EQ(0, mod_log(self->s.fd, log));
-	ASSERT_EQ(0, log->overflow);
+	race(_metadata, &self->s, ARRAY_SIZE(mains), mains);
 	EXPECT_EQ(0, log_rets(log, -1, -EINVAL));
 	EXPECT_LT(0, log_count(log, 'C', -1));
 	EXPECT_EQ(log_rets(log, -1, UT_QUEUED), log_count(log, 'C', -1));
@@ -328,8 +319,7 @@ TEST_F(stress, works_that_vanish_with_requests_pending)
 	ASSERT_TRUE(actor_start(&actor, -1));
 	for (i = 0; i < 20; i++) {
 		ASSERT_EQ(0, session_start(&s, 4));
-		ASSERT_EQ(0, mod_cmd(s.fd, "probe 0 kprobe:vfs_read %d f nmi 0 1",
-				     actor.tid));
+		ASSERT_EQ(0, probe(&s, 0, "kprobe:vfs_read", actor.tid, "f nmi 0 1"));
 		actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);
 		ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
 		ASSERT_EQ(0, mod_log(s.fd, &s.log));
@@ -337,8 +327,7 @@ TEST_F(stress, works_that_vanish_with_requests_pending)
 			     log_rets(&s.log, -1, UT_ALREADY_PENDING));
 		log_free(&s.log);
 		session_end(&s);
-		ASSERT_EQ(1, write(pipefd[1], "x", 1));
-		wait_flag(&actor.done);
+		ASSERT_EQ(0, actor_feed(&actor, pipefd[1]));
 	}
 	actor_end(&actor);
 }

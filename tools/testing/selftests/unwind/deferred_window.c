@@ -43,7 +43,7 @@ static int enter_many(struct session *s, const char *point, const char *ctx,
 	if (ret)
 		return ret;
 	for (i = 0; i < ENTRIES; i++)
-		chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+		chain0(SYS_getppid);
 	ret = mod_cmd(s->fd, "unprobe 0");
 	return ret ?: mod_log(s->fd, &s->log);
 }
@@ -60,6 +60,8 @@ static const char *check_order(struct log *log, pid_t tid)
 
 	if (log->overflow)
 		return "the log was full";
+	if (log_unpaired(log))
+		return "a cookie without exactly one record";
 	for (i = 0; i < log->nr; i++) {
 		struct log_entry *e = &log->entries[i];
 
@@ -123,7 +125,6 @@ TEST_F(window, irq_enable_on_the_way_out_is_refused_in_task_context)
 				"syscall_exit_to_user_mode"));
 	/* Each entry's last one; a reschedule before it has another, answered. */
 	EXPECT_GE(log_rets(log, 0, -EINVAL), ENTRIES);
-	EXPECT_EQ(NULL, log_unpaired(log));
 	EXPECT_STREQ("", check_order(log, my_tid()));
 }
 
@@ -138,7 +139,6 @@ TEST_F(window, nmi_at_irq_enable_on_the_way_out_is_answered_in_place)
 				"syscall_exit_to_user_mode"));
 	EXPECT_GE(log_rets(log, 0, UT_QUEUED), ENTRIES);
 	EXPECT_EQ(0, log_rets(log, 0, -EINVAL));
-	EXPECT_EQ(NULL, log_unpaired(log));
 	EXPECT_STREQ("", check_order(log, my_tid()));
 	EXPECT_GE(count_chains(log), ENTRIES);
 }
@@ -152,7 +152,6 @@ TEST_F(window, irq_enable_everywhere_makes_no_livelock)
 		return;
 	ASSERT_EQ(0, enter_many(&self->s, "tp:irq_enable", "task", 5000, ""));
 	EXPECT_GE(log_count(log, 'R', 0), ENTRIES);
-	EXPECT_EQ(NULL, log_unpaired(log));
 	EXPECT_STREQ("", check_order(log, my_tid()));
 }
 
@@ -189,7 +188,6 @@ TEST_F(window, nmi_at_user_enter_is_answered_in_place)
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(300, log_count(log, 'R', 0));
 	EXPECT_EQ(300, log_rets(log, 0, UT_QUEUED));
-	EXPECT_EQ(NULL, log_unpaired(log));
 	EXPECT_STREQ("", check_order(log, my_tid()));
 	EXPECT_EQ(300, count_chains(log));
 }
@@ -204,7 +202,6 @@ TEST_F(window, sys_exit_is_answered_in_every_entry)
 	ASSERT_EQ(0, enter_many(&self->s, "tp:sys_exit", "task", 100000, ""));
 	EXPECT_GE(log_count(log, 'R', 0), ENTRIES);
 	EXPECT_EQ(log_count(log, 'R', 0), log_rets(log, 0, UT_QUEUED));
-	EXPECT_EQ(NULL, log_unpaired(log));
 	EXPECT_STREQ("", check_order(log, my_tid()));
 	EXPECT_EQ(ENTRIES, count_chains(log));
 }
@@ -217,12 +214,9 @@ TEST_F(window, nmi_at_the_reset_sees_the_old_context_or_none)
 {
 	struct log *log = &self->s.log;
 	unsigned int i;
-	int ret;
 
-	ret = mod_cmd(self->s.fd,
-		      "probe 1 kprobe:unwind_context_reset %d 1 nmi 0 100000",
-		      my_tid());
-	ASSERT_EQ(0, ret);
+	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:unwind_context_reset", my_tid(),
+			   "1 nmi 0 100000"));
 	ASSERT_EQ(0, enter_many(&self->s, "tp:sys_exit", "task", 100000, ""));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 1"));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -232,7 +226,6 @@ TEST_F(window, nmi_at_the_reset_sees_the_old_context_or_none)
 		if (log->entries[i].type == 'R')
 			ASSERT_NE(0, log->entries[i].cookie);
 	}
-	EXPECT_EQ(NULL, log_unpaired(log));
 	EXPECT_STREQ("", check_order(log, my_tid()));
 }
 
@@ -242,9 +235,7 @@ TEST_F(window, sched_switch_is_answered)
 	struct log *log = &self->s.log;
 	int i;
 
-	ASSERT_EQ(0, mod_cmd(self->s.fd,
-			     "probe 0 tp:sched_switch %d 1 task 0 200",
-			     my_tid()));
+	ASSERT_EQ(0, probe(&self->s, 0, "tp:sched_switch", my_tid(), "1 task 0 200"));
 	for (i = 0; i < 50; i++) {
 		struct { long sec, nsec; } delay = { 0, 1000000 };
 
@@ -255,7 +246,6 @@ TEST_F(window, sched_switch_is_answered)
 	/* Not each of them need have slept: the timer can be faster. */
 	EXPECT_GE(log_count(log, 'R', 0), 25);
 	EXPECT_EQ(0, log_rets(log, 0, -EINVAL));
-	EXPECT_EQ(NULL, log_unpaired(log));
 	EXPECT_STREQ("", check_order(log, my_tid()));
 	EXPECT_GE(count_chains(log), 25);
 }
@@ -273,7 +263,7 @@ static void *storm_main(void *arg)
 	pin_to_cpu(storm->cpu);
 	set_flag(&storm->tid, my_tid());
 	while (!get_flag(&storm->stop))
-		chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+		chain0(SYS_getppid);
 	return NULL;
 }
 
@@ -348,8 +338,7 @@ TEST_F(key, requests_are_refused_while_nobody_is_armed)
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
 	ASSERT_EQ(1, log_count(log, 'C', 0));
-	EXPECT_TRUE(chain_syscall_ok(log_find(log, 'C', 0, 0)->ips,
-				     log_find(log, 'C', 0, 0)->nr));
+	EXPECT_TRUE(log_is_chain(log_find(log, 'C', 0, 0)));
 }
 
 /* Armed twice, disarmed once: still armed. */
@@ -492,40 +481,32 @@ TEST_F(key, perf_event_without_user_callchains_is_not_armed)
 TEST_F(key, callback_still_queued_from_before_is_not_queued_twice)
 {
 	struct log *log = &self->s.log;
-	struct log_entry *old, *again, *c;
+	struct log_entry *old, *again;
 	struct actor actor;
 	int pipefd[2];
 	char byte;
 
 	ASSERT_EQ(0, pipe(pipefd));
 	ASSERT_TRUE(actor_start(&actor, -1));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:vfs_read %d 1 task 0 1",
-			     actor.tid));
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:vfs_read", actor.tid, "1 task 0 1"));
 	actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);
 	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
 	ASSERT_STREQ("", switch_off(&self->s));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
 	/* When it wakes up; and on its way out. */
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 kprobe:touch_atime %d 1 task 0 1",
-			     actor.tid));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 2 tp:sys_exit %d 1 task 0 1",
-			     actor.tid));
-	ASSERT_EQ(1, write(pipefd[1], "x", 1));
-	wait_flag(&actor.done);
+	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:touch_atime", actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe(&self->s, 2, "tp:sys_exit", actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, actor_feed(&actor, pipefd[1]));
 	actor_end(&actor);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
-	old = log_at(log, "kprobe:vfs_read", 0, 0);
-	again = log_at(log, "tp:sys_exit", 0, 0);
+	old = log_asked(log, "kprobe:vfs_read", 0, UT_QUEUED);
+	again = log_asked(log, "tp:sys_exit", 0, UT_ALREADY_PENDING);
 	ASSERT_TRUE(old && again);
-	EXPECT_EQ(UT_QUEUED, old->ret);
-	EXPECT_EQ(UT_ALREADY_PENDING, again->ret);
 	EXPECT_EQ(old->cookie, again->cookie);
 	EXPECT_EQ(1, log_count(log, 'C', 0));
-	c = log_answer(log, 0, old->cookie);
-	ASSERT_NE(NULL, c);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(log_answer(log, 0, old->cookie)));
 }
 
 /*
@@ -581,14 +562,10 @@ static void waiter_wake(struct waiter *waiter)
 static void leave_context(struct __test_metadata *_metadata,
 			  struct session *s, struct waiter *waiter)
 {
-	ASSERT_EQ(0, mod_cmd(s->fd,
-			     "probe 0 kprobe:__x64_sys_io_uring_enter %d 1 task 0 1",
-			     waiter->actor.tid));
+	ASSERT_EQ(0, probe(s, 0, "kprobe:__x64_sys_io_uring_enter",
+			   waiter->actor.tid, "1 task 0 1"));
 	ASSERT_EQ(NULL, waiter_wait(waiter));
-	while (!log_count(&s->log, 'C', 0)) {
-		ASSERT_EQ(0, mod_log(s->fd, &s->log));
-		usleep(1000);
-	}
+	ASSERT_EQ(0, session_wait(s, 'C', 0, 1));
 	ASSERT_EQ(0, mod_cmd(s->fd, "unprobe 0"));
 	ASSERT_STREQ("", switch_off(s));
 	waiter_wake(waiter);
@@ -602,22 +579,20 @@ static void ask_again(struct __test_metadata *_metadata, struct session *s,
 	struct log_entry *old, *new, *c;
 
 	ASSERT_EQ(0, mod_cmd(s->fd, "arm"));
-	ASSERT_EQ(0, mod_cmd(s->fd, "probe 1 tp:sys_exit %d 1 task 0 1",
-			     waiter->actor.tid));
+	ASSERT_EQ(0, probe(s, 1, "tp:sys_exit", waiter->actor.tid, "1 task 0 1"));
 	waiter_wake(waiter);
 	actor_end(&waiter->actor);
 	ASSERT_EQ(0, mod_log(s->fd, log));
 
 	old = log_at(log, "kprobe:__x64_sys_io_uring_enter", 0, 0);
-	new = log_at(log, "tp:sys_exit", 0, 0);
+	new = log_asked(log, "tp:sys_exit", 0, UT_QUEUED);
 	ASSERT_TRUE(old && new);
-	EXPECT_EQ(UT_QUEUED, new->ret);
 	EXPECT_NE(old->cookie, new->cookie);
 	EXPECT_EQ(2, log_count(log, 'C', 0));
 	c = log_answer(log, 0, new->cookie);
 	ASSERT_NE(NULL, c);
 	EXPECT_LT(new->seq, c->seq);
-	EXPECT_TRUE(chain_syscall_ok(c->ips, c->nr));
+	EXPECT_TRUE(log_is_chain(c));
 }
 
 /*
@@ -661,16 +636,13 @@ TEST_F(key, cpu_that_was_in_user_mode_when_it_went_off_is_open_again)
 	actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);
 	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
-	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 0 kprobe:touch_atime %d 1 task 0 1",
-			     actor.tid));
-	ASSERT_EQ(1, write(pipefd[1], "x", 1));
-	wait_flag(&actor.done);
+	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:touch_atime", actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, actor_feed(&actor, pipefd[1]));
 	actor_end(&actor);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
 	ASSERT_EQ(1, log_count(log, 'C', 0));
-	EXPECT_TRUE(chain_syscall_ok(log_find(log, 'C', 0, 0)->ips,
-				     log_find(log, 'C', 0, 0)->nr));
+	EXPECT_TRUE(log_is_chain(log_find(log, 'C', 0, 0)));
 }
 
 TEST_HARNESS_MAIN

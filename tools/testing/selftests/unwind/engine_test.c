@@ -137,12 +137,9 @@ int held_start(struct held *held)
 		return -EAGAIN;
 	actor_go(&held->actor, SYS_write, held->s.fd, (long)cmd, sizeof(cmd) - 1);
 	/* The callback logs, then it waits. */
-	while (!log_count(&held->s.log, 'C', 0)) {
-		usleep(1000);
-		ret = mod_log(held->s.fd, &held->s.log);
-		if (ret)
-			return ret;
-	}
+	ret = session_wait(&held->s, 'C', 0, 1);
+	if (ret)
+		return ret;
 	if (!side_start(&held->cancel, cancel_work_0, &held->s))
 		return -EAGAIN;
 	usleep(300000);
@@ -220,6 +217,13 @@ int child_wait(struct child *child)
 	close(child->go[0]);
 	close(child->go[1]);
 	return status;
+}
+
+/* Both. Returns its status. */
+int child_run(struct child *child)
+{
+	child_go(child);
+	return child_wait(child);
 }
 
 char * const no_strings[] = { NULL };

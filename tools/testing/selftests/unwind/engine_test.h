@@ -77,6 +77,7 @@ int held_end(struct held *held);
 bool child_start(struct child *child, long nr, long a0, long a1, long a2);
 void child_go(struct child *child);
 int child_wait(struct child *child);
+int child_run(struct child *child);
 
 /* No arguments, and no environment */
 extern char * const no_strings[];

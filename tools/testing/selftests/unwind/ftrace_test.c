@@ -62,20 +62,23 @@ static bool field_offset(const char *text, const char *field, unsigned int *val)
 	return number_after(strstr(text, field), "offset:", val);
 }
 
+static bool read_format(const char *event, char *text, size_t size, int *id)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/events/ftrace/%s/format", tracefs(), event);
+	return slurp(path, text, size) && number_after(text, "ID: ", (unsigned int *)id);
+}
+
 static const char *read_formats(void)
 {
-	char path[256], text[8192];
-	const char *base = tracefs();
+	char text[8192];
 
-	snprintf(path, sizeof(path), "%s/events/ftrace/user_unwind_cookie/format", base);
-	if (!slurp(path, text, sizeof(text)) ||
-	    !number_after(text, "ID: ", (unsigned int *)&fmt.cookie_id) ||
+	if (!read_format("user_unwind_cookie", text, sizeof(text), &fmt.cookie_id) ||
 	    !field_offset(text, "u64 cookie;", &fmt.cookie))
 		return "user_unwind_cookie";
 
-	snprintf(path, sizeof(path), "%s/events/ftrace/user_unwind_stack/format", base);
-	if (!slurp(path, text, sizeof(text)) ||
-	    !number_after(text, "ID: ", (unsigned int *)&fmt.stack_id) ||
+	if (!read_format("user_unwind_stack", text, sizeof(text), &fmt.stack_id) ||
 	    !field_offset(text, "u64 cookie;", &fmt.stack_cookie) ||
 	    !field_offset(text, "u64 timestamp;", &fmt.timestamp) ||
 	    !field_offset(text, "unsigned int tgid;", &fmt.tgid) ||
@@ -84,9 +87,7 @@ static const char *read_formats(void)
 	    !strstr(text, "__print_array(REC->caller, REC->nr, 8)"))
 		return "user_unwind_stack";
 
-	snprintf(path, sizeof(path), "%s/events/ftrace/user_stack/format", base);
-	if (!slurp(path, text, sizeof(text)) ||
-	    !number_after(text, "ID: ", (unsigned int *)&fmt.user_id) ||
+	if (!read_format("user_stack", text, sizeof(text), &fmt.user_id) ||
 	    !field_offset(text, "unsigned long caller[8];", &fmt.user_caller))
 		return "user_stack";
 	return NULL;
@@ -121,36 +122,38 @@ struct inst {
 	bool		lost;
 };
 
+static const char *inst_path(struct inst *inst, const char *file)
+{
+	static char path[384];
+
+	snprintf(path, sizeof(path), "%s/%s", inst->dir, file);
+	return path;
+}
+
 static __printf(3, 4)
 int inst_write(struct inst *inst, const char *file, const char *text, ...)
 {
-	char path[384], line[256];
+	char line[256];
 	va_list args;
 
 	va_start(args, text);
 	vsnprintf(line, sizeof(line), text, args);
 	va_end(args);
-	snprintf(path, sizeof(path), "%s/%s", inst->dir, file);
-	return write_file(path, line);
+	return write_file(inst_path(inst, file), line);
 }
 
 static char *inst_read(struct inst *inst, const char *file)
 {
 	static char text[1 << 20];
-	char path[384];
 
-	snprintf(path, sizeof(path), "%s/%s", inst->dir, file);
-	if (!slurp(path, text, sizeof(text)))
+	if (!slurp(inst_path(inst, file), text, sizeof(text)))
 		text[0] = 0;
 	return text;
 }
 
 static bool inst_has(struct inst *inst, const char *file)
 {
-	char path[384];
-
-	snprintf(path, sizeof(path), "%s/%s", inst->dir, file);
-	return !access(path, F_OK);
+	return !access(inst_path(inst, file), F_OK);
 }
 
 static int inst_enable(struct inst *inst, const char *event, int on)
@@ -170,11 +173,8 @@ static int inst_trace(struct inst *inst, const char *event, pid_t tid)
 
 static int inst_clear(struct inst *inst)
 {
-	char path[384];
-	int fd;
+	int fd = open(inst_path(inst, "trace"), O_WRONLY | O_TRUNC | O_CLOEXEC);
 
-	snprintf(path, sizeof(path), "%s/trace", inst->dir);
-	fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	close(fd);
@@ -511,9 +511,24 @@ static const char *check_pairs(struct inst *inst)
 	return "";
 }
 
+/* Pairs, and @nr records in all */
+static const char *check_records(struct inst *inst, size_t nr)
+{
+	static char why[64];
+
+	snprintf(why, sizeof(why), "%zu records, not %zu", inst->nr, nr);
+	return inst->nr == nr ? check_pairs(inst) : why;
+}
+
 static bool is_chain(const struct rec *rec)
 {
 	return rec && chain_syscall_ok(rec->ips, rec->nr);
+}
+
+/* Has the @n-th event of a kind the stack of a chain_syscall()? */
+static bool has_chain(struct inst *inst, const char *event, size_t n)
+{
+	return is_chain(stack_of(inst, cookie_of(inst, event, n)));
 }
 
 static const char *need_option(void)
@@ -534,6 +549,16 @@ static const char *need_option(void)
 
 #define GETPPID		"syscalls/sys_enter_getppid"
 #define GETPPID_EXIT	"syscalls/sys_exit_getppid"
+
+/* Calls of getppid(), recorded; with what has been set up besides */
+static int inst_getppid(struct inst *inst, int times)
+{
+	int ret = inst_trace(inst, GETPPID, my_tid());
+
+	while (!ret && times--)
+		chain0(SYS_getppid);
+	return ret ?: inst_drain(inst);
+}
 
 FIXTURE(ftrace)
 {
@@ -576,9 +601,7 @@ TEST_F(ftrace, event_has_a_cookie_and_the_exact_stack)
 	uint64_t cookie;
 	struct rec *rec;
 
-	ASSERT_EQ(0, inst_trace(&self->a, GETPPID, my_tid()));
-	chain0(SYS_getppid);
-	ASSERT_EQ(0, inst_drain(&self->a));
+	ASSERT_EQ(0, inst_getppid(&self->a, 1));
 
 	EXPECT_EQ(3, self->a.nr);
 	cookie = cookie_of(&self->a, GETPPID, 0);
@@ -595,10 +618,8 @@ TEST_F(ftrace, events_of_one_entry_share_a_cookie_and_a_stack)
 {
 	uint64_t cookie;
 
-	ASSERT_EQ(0, inst_trace(&self->a, GETPPID, my_tid()));
 	ASSERT_EQ(0, inst_enable(&self->a, GETPPID_EXIT, 1));
-	chain0(SYS_getppid);
-	ASSERT_EQ(0, inst_drain(&self->a));
+	ASSERT_EQ(0, inst_getppid(&self->a, 1));
 
 	EXPECT_EQ(5, self->a.nr);
 	cookie = cookie_of(&self->a, GETPPID, 0);
@@ -613,13 +634,9 @@ TEST_F(ftrace, each_entry_has_its_own_cookie_and_stack)
 	uint64_t last = 0, cookie;
 	int i;
 
-	ASSERT_EQ(0, inst_trace(&self->a, GETPPID, my_tid()));
-	for (i = 0; i < ENTRIES; i++)
-		chain0(SYS_getppid);
-	ASSERT_EQ(0, inst_drain(&self->a));
+	ASSERT_EQ(0, inst_getppid(&self->a, ENTRIES));
 
-	EXPECT_EQ(3 * ENTRIES, self->a.nr);
-	EXPECT_STREQ("", check_pairs(&self->a));
+	EXPECT_STREQ("", check_records(&self->a, 3 * ENTRIES));
 	for (i = 0; i < ENTRIES; i++) {
 		cookie = cookie_of(&self->a, GETPPID, i);
 		EXPECT_NE(last, cookie);
@@ -632,9 +649,7 @@ TEST_F(ftrace, each_entry_has_its_own_cookie_and_stack)
 TEST_F(ftrace, without_userstacktrace_the_option_records_nothing)
 {
 	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace", "0"));
-	ASSERT_EQ(0, inst_trace(&self->a, GETPPID, my_tid()));
-	chain0(SYS_getppid);
-	ASSERT_EQ(0, inst_drain(&self->a));
+	ASSERT_EQ(0, inst_getppid(&self->a, 1));
 	EXPECT_EQ(1, self->a.nr);
 }
 
@@ -643,9 +658,7 @@ TEST_F(ftrace, without_the_option_stacks_are_taken_in_place)
 	struct rec *rec;
 
 	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "0"));
-	ASSERT_EQ(0, inst_trace(&self->a, GETPPID, my_tid()));
-	chain0(SYS_getppid);
-	ASSERT_EQ(0, inst_drain(&self->a));
+	ASSERT_EQ(0, inst_getppid(&self->a, 1));
 
 	EXPECT_EQ(2, self->a.nr);
 	rec = nth_type(&self->a, fmt.user_id, 0);
@@ -716,24 +729,29 @@ static size_t count_flagged(struct inst *inst, int type, int flag)
 	return n;
 }
 
+/* Have the event fire in a system call. Returns how often it did. */
+static size_t fire(struct __test_metadata *_metadata, struct _test_data_irq *self,
+		   const struct _fixture_variant_irq *variant)
+{
+	EXPECT_EQ(0, inst_trace(&self->a, variant->event, my_tid()));
+	EXPECT_EQ(0, chain_cmd(self->s.fd, "req 0 %s -1 1 0", variant->ctx));
+	EXPECT_EQ(0, inst_enable(&self->a, variant->event, 0));
+	EXPECT_EQ(0, inst_drain(&self->a));
+	return count_event(&self->a, variant->event);
+}
+
 TEST_F(irq, in_a_system_call_gets_its_exact_stack)
 {
 	size_t events, i, chains = 0;
 
-	ASSERT_EQ(0, inst_trace(&self->a, variant->event, my_tid()));
-	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 0 %s -1 1 0", variant->ctx));
-	ASSERT_EQ(0, inst_enable(&self->a, variant->event, 0));
-	ASSERT_EQ(0, inst_drain(&self->a));
-
-	events = count_event(&self->a, variant->event);
+	events = fire(_metadata, self, variant);
 	EXPECT_LE(1, events);
 	EXPECT_STREQ("", check_pairs(&self->a));
 	EXPECT_EQ(events, count_type(&self->a, fmt.cookie_id));
 	EXPECT_EQ(events, count_flagged(&self->a, fmt.cookie_id, variant->flag));
 	/* Others may have come before it and after it. */
 	for (i = 0; i < events; i++)
-		chains += is_chain(stack_of(&self->a,
-					    cookie_of(&self->a, variant->event, i)));
+		chains += has_chain(&self->a, variant->event, i);
 	EXPECT_LE(1, chains);
 	EXPECT_EQ(0, count_type(&self->a, fmt.user_id));
 }
@@ -741,7 +759,6 @@ TEST_F(irq, in_a_system_call_gets_its_exact_stack)
 TEST_F(irq, in_user_space_gets_the_interrupted_stack)
 {
 	struct actor *actor = &self->actor;
-	uint64_t cookie;
 	size_t events;
 	struct rec *rec;
 
@@ -761,8 +778,7 @@ TEST_F(irq, in_user_space_gets_the_interrupted_stack)
 	EXPECT_STREQ("", check_pairs(&self->a));
 	EXPECT_EQ(events, count_type(&self->a, fmt.cookie_id));
 	/* The last one certainly hit the loop. */
-	cookie = cookie_of(&self->a, variant->remote, events - 1);
-	rec = stack_of(&self->a, cookie);
+	rec = stack_of(&self->a, cookie_of(&self->a, variant->remote, events - 1));
 	ASSERT_NE(NULL, rec);
 	EXPECT_TRUE(chain_spin_ok(rec->ips, rec->nr));
 }
@@ -773,12 +789,7 @@ TEST_F(irq, without_the_option_an_nmi_has_no_stack)
 	size_t events;
 
 	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "0"));
-	ASSERT_EQ(0, inst_trace(&self->a, variant->event, my_tid()));
-	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 0 %s -1 1 0", variant->ctx));
-	ASSERT_EQ(0, inst_enable(&self->a, variant->event, 0));
-	ASSERT_EQ(0, inst_drain(&self->a));
-
-	events = count_event(&self->a, variant->event);
+	events = fire(_metadata, self, variant);
 	EXPECT_LE(1, events);
 	EXPECT_EQ(variant->flag == FLAG_NMI ? 0 : events,
 		  count_type(&self->a, fmt.user_id));
@@ -802,16 +813,14 @@ TEST_F(ftrace, two_instances_have_the_same_cookie_and_a_stack_each)
 	ASSERT_EQ(0, inst_drain(&self->a));
 	ASSERT_EQ(0, inst_drain(&self->b));
 
-	EXPECT_EQ(3 * ENTRIES, self->a.nr);
-	EXPECT_EQ(3 * ENTRIES, self->b.nr);
+	EXPECT_STREQ("", check_records(&self->a, 3 * ENTRIES));
+	EXPECT_STREQ("", check_records(&self->b, 3 * ENTRIES));
 	for (i = 0; i < ENTRIES; i++) {
 		cookie = cookie_of(&self->a, GETPPID, i);
 		EXPECT_EQ(cookie, cookie_of(&self->b, GETPPID_EXIT, i));
 		EXPECT_TRUE(is_chain(stack_of(&self->a, cookie)));
 		EXPECT_TRUE(is_chain(stack_of(&self->b, cookie)));
 	}
-	EXPECT_STREQ("", check_pairs(&self->a));
-	EXPECT_STREQ("", check_pairs(&self->b));
 }
 
 TEST_F(ftrace, instance_starts_without_the_option)
@@ -833,7 +842,6 @@ TEST_F(ftrace, instance_starts_without_the_option)
 TEST_F(ftrace, top_level_instance_has_the_option_too)
 {
 	struct inst top = { };
-	uint64_t cookie;
 
 	snprintf(top.dir, sizeof(top.dir), "%s", tracefs());
 	ASSERT_EQ(0, inst_clear(&top));
@@ -848,8 +856,7 @@ TEST_F(ftrace, top_level_instance_has_the_option_too)
 	ASSERT_EQ(0, inst_drain(&top));
 
 	EXPECT_EQ(3, top.nr);
-	cookie = cookie_of(&top, GETPPID, 0);
-	EXPECT_TRUE(is_chain(stack_of(&top, cookie)));
+	EXPECT_TRUE(has_chain(&top, GETPPID, 0));
 	inst_forget(&top);
 	free(top.recs);
 }
@@ -914,9 +921,7 @@ TEST_F(ftrace, without_a_place_the_option_is_refused)
 	EXPECT_EQ(-EBUSY, inst_write(&self->b, "trace_options", "userstacktrace_delay"));
 	EXPECT_STREQ("0\n", inst_read(&self->b, "options/userstacktrace_delay"));
 
-	ASSERT_EQ(0, inst_trace(&self->b, GETPPID, my_tid()));
-	chain0(SYS_getppid);
-	ASSERT_EQ(0, inst_drain(&self->b));
+	ASSERT_EQ(0, inst_getppid(&self->b, 1));
 	EXPECT_EQ(2, self->b.nr);
 	rec = nth_type(&self->b, fmt.user_id, 0);
 	EXPECT_TRUE(is_chain(rec));
@@ -930,8 +935,7 @@ TEST_F(ftrace, without_a_place_the_option_is_refused)
 	ASSERT_EQ(0, inst_write(&self->b, "options/userstacktrace_delay", "1"));
 	chain0(SYS_getppid);
 	ASSERT_EQ(0, inst_drain(&self->b));
-	EXPECT_EQ(3, self->b.nr);
-	EXPECT_STREQ("", check_pairs(&self->b));
+	EXPECT_STREQ("", check_records(&self->b, 3));
 
 	/* The place of a removed instance becomes free soon after. */
 	EXPECT_EQ(-EBUSY, mod_cmd(s.fd, "init 0"));
@@ -970,11 +974,8 @@ TEST_F_TIMEOUT(ftrace, instance_comes_and_goes_while_a_callback_waits, LONG)
 	EXPECT_EQ(0, side_end(&side));
 
 	ASSERT_EQ(0, inst_create(&self->b, 2));
-	ASSERT_EQ(0, inst_trace(&self->b, GETPPID, my_tid()));
-	chain0(SYS_getppid);
-	ASSERT_EQ(0, inst_drain(&self->b));
-	EXPECT_EQ(3, self->b.nr);
-	EXPECT_STREQ("", check_pairs(&self->b));
+	ASSERT_EQ(0, inst_getppid(&self->b, 1));
+	EXPECT_STREQ("", check_records(&self->b, 3));
 }
 
 TEST_F(ftrace, engine_is_armed_as_long_as_the_option_is_on)
@@ -1080,6 +1081,12 @@ FIXTURE_TEARDOWN(pending)
 	inst_remove(&self->b);
 }
 
+/* The thread gets its byte. */
+static int pending_ends(struct _test_data_pending *self, struct inst *inst)
+{
+	return actor_feed(&self->actor, self->pipe[1]) ?: inst_drain(inst);
+}
+
 TEST_F(pending, stack_comes_with_the_return_to_user_space)
 {
 	uint64_t cookie;
@@ -1088,8 +1095,7 @@ TEST_F(pending, stack_comes_with_the_return_to_user_space)
 	EXPECT_EQ(2, self->a.nr);
 	cookie = cookie_of(&self->a, READ, 0);
 	EXPECT_NE(0, cookie);
-	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
-	ASSERT_EQ(0, inst_drain(&self->a));
+	ASSERT_EQ(0, pending_ends(self, &self->a));
 	EXPECT_EQ(1, self->a.nr);
 	EXPECT_TRUE(is_chain(stack_of(&self->a, cookie)));
 }
@@ -1097,21 +1103,17 @@ TEST_F(pending, stack_comes_with_the_return_to_user_space)
 TEST_F(pending, switched_off_there_is_no_stack_then_it_works_again)
 {
 	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "0"));
-	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
-	ASSERT_EQ(0, inst_drain(&self->a));
+	ASSERT_EQ(0, pending_ends(self, &self->a));
 	EXPECT_EQ(2, self->a.nr);
 	EXPECT_EQ(0, count_type(&self->a, fmt.stack_id));
 	/* The other instance is not concerned. */
 	ASSERT_EQ(0, inst_drain(&self->b));
-	EXPECT_EQ(3, self->b.nr);
-	EXPECT_STREQ("", check_pairs(&self->b));
+	EXPECT_STREQ("", check_records(&self->b, 3));
 
 	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "1"));
 	actor_go(&self->actor, SYS_read, self->pipe[0], (long)&self->byte, 1);
-	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
-	ASSERT_EQ(0, inst_drain(&self->a));
-	EXPECT_EQ(3, self->a.nr);
-	EXPECT_STREQ("", check_pairs(&self->a));
+	ASSERT_EQ(0, pending_ends(self, &self->a));
+	EXPECT_STREQ("", check_records(&self->a, 3));
 	EXPECT_TRUE(is_chain(nth_type(&self->a, fmt.stack_id, 0)));
 }
 
@@ -1120,22 +1122,16 @@ TEST_F(pending, switched_off_and_on_there_is_the_stack)
 {
 	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "0"));
 	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "1"));
-	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
-	ASSERT_EQ(0, inst_drain(&self->a));
-	EXPECT_EQ(3, self->a.nr);
-	EXPECT_STREQ("", check_pairs(&self->a));
+	ASSERT_EQ(0, pending_ends(self, &self->a));
+	EXPECT_STREQ("", check_records(&self->a, 3));
 }
 
 TEST_F(pending, removed_instance_leaves_the_other_its_stack)
 {
-	uint64_t cookie;
-
 	ASSERT_EQ(0, inst_remove(&self->a));
-	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
-	ASSERT_EQ(0, inst_drain(&self->b));
+	ASSERT_EQ(0, pending_ends(self, &self->b));
 	EXPECT_EQ(3, self->b.nr);
-	cookie = cookie_of(&self->b, READ, 0);
-	EXPECT_TRUE(is_chain(stack_of(&self->b, cookie)));
+	EXPECT_TRUE(has_chain(&self->b, READ, 0));
 }
 
 TEST_F(pending, both_instances_removed_the_thread_returns)
@@ -1148,8 +1144,7 @@ TEST_F(pending, both_instances_removed_the_thread_returns)
 TEST_F(pending, cleared_buffer_gets_the_stack_of_a_cookie_it_lost)
 {
 	ASSERT_EQ(0, inst_clear(&self->a));
-	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
-	ASSERT_EQ(0, inst_drain(&self->a));
+	ASSERT_EQ(0, pending_ends(self, &self->a));
 	EXPECT_EQ(1, self->a.nr);
 	EXPECT_TRUE(is_chain(nth_type(&self->a, fmt.stack_id, 0)));
 }
@@ -1180,8 +1175,7 @@ TEST_F(pending, snapshot_after_the_stack_has_both)
 	ASSERT_EQ(0, inst_write(&self->a, "snapshot", "1"));
 
 	ASSERT_EQ(0, inst_drain_file(&self->a, "snapshot_raw"));
-	EXPECT_EQ(3, self->a.nr);
-	EXPECT_STREQ("", check_pairs(&self->a));
+	EXPECT_STREQ("", check_records(&self->a, 3));
 	ASSERT_EQ(0, inst_drain(&self->a));
 	EXPECT_EQ(0, self->a.nr);
 }
@@ -1190,17 +1184,14 @@ TEST_F(pending, resized_buffer_gets_the_stack)
 {
 	ASSERT_EQ(0, inst_write(&self->a, "buffer_size_kb", "16"));
 	ASSERT_EQ(0, inst_write(&self->a, "buffer_size_kb", "2000"));
-	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
-	ASSERT_EQ(0, inst_drain(&self->a));
-	EXPECT_EQ(3, self->a.nr);
-	EXPECT_STREQ("", check_pairs(&self->a));
+	ASSERT_EQ(0, pending_ends(self, &self->a));
+	EXPECT_STREQ("", check_records(&self->a, 3));
 }
 
 TEST_F(pending, stopped_instance_gets_no_stack)
 {
 	ASSERT_EQ(0, inst_write(&self->a, "tracing_on", "0"));
-	ASSERT_EQ(0, actor_feed(&self->actor, self->pipe[1]));
-	ASSERT_EQ(0, inst_drain(&self->a));
+	ASSERT_EQ(0, pending_ends(self, &self->a));
 	EXPECT_EQ(2, self->a.nr);
 	EXPECT_EQ(0, count_type(&self->a, fmt.stack_id));
 }
@@ -1221,12 +1212,10 @@ TEST_F(ftrace, execve_has_the_old_stack_then_the_new_one)
 				(long)no_strings, (long)no_strings));
 	ASSERT_EQ(0, inst_trace(&self->a, "syscalls/sys_enter_execve", child.pid));
 	ASSERT_EQ(0, inst_enable(&self->a, "sched/sched_process_exec", 1));
-	child_go(&child);
-	ASSERT_EQ(0, child_wait(&child));
+	ASSERT_EQ(0, child_run(&child));
 	ASSERT_EQ(0, inst_drain(&self->a));
 
-	EXPECT_EQ(6, self->a.nr);
-	EXPECT_STREQ("", check_pairs(&self->a));
+	EXPECT_STREQ("", check_records(&self->a, 6));
 	before = cookie_of(&self->a, "syscalls/sys_enter_execve", 0);
 	after = cookie_of(&self->a, "sched/sched_process_exec", 0);
 	EXPECT_NE(before, after);
@@ -1240,17 +1229,14 @@ TEST_F(ftrace, execve_has_the_old_stack_then_the_new_one)
 TEST_F(ftrace, exit_has_its_stack)
 {
 	struct child child;
-	uint64_t cookie;
 
 	ASSERT_TRUE(child_start(&child, SYS_exit_group, 0, 0, 0));
 	ASSERT_EQ(0, inst_trace(&self->a, "syscalls/sys_enter_exit_group", child.pid));
-	child_go(&child);
-	ASSERT_EQ(0, child_wait(&child));
+	ASSERT_EQ(0, child_run(&child));
 	ASSERT_EQ(0, inst_drain(&self->a));
 
 	EXPECT_EQ(3, self->a.nr);
-	cookie = cookie_of(&self->a, "syscalls/sys_enter_exit_group", 0);
-	EXPECT_TRUE(is_chain(stack_of(&self->a, cookie)));
+	EXPECT_TRUE(has_chain(&self->a, "syscalls/sys_enter_exit_group", 0));
 }
 
 /* Its memory is gone: nothing could be recorded but zeros. */
@@ -1262,8 +1248,7 @@ TEST_F(ftrace, exiting_task_without_memory_has_no_stack)
 		return;
 	ASSERT_TRUE(child_start(&child, SYS_exit_group, 0, 0, 0));
 	ASSERT_EQ(0, inst_trace(&self->a, "sched/sched_process_exit", child.pid));
-	child_go(&child);
-	ASSERT_EQ(0, child_wait(&child));
+	ASSERT_EQ(0, child_run(&child));
 	ASSERT_EQ(0, inst_drain(&self->a));
 
 	EXPECT_EQ(1, self->a.nr);
@@ -1487,13 +1472,11 @@ TEST_F(ftrace, event_that_only_a_trigger_sees_asks_for_nothing)
 
 	chain0(SYS_getppid);
 	ASSERT_EQ(0, inst_drain(&self->a));
-	EXPECT_EQ(3, self->a.nr);
-	EXPECT_STREQ("", check_pairs(&self->a));
+	EXPECT_STREQ("", check_records(&self->a, 3));
 }
 
 TEST_F(ftrace, function_tracer_beside_it_changes_nothing)
 {
-	uint64_t cookie;
 	size_t i;
 
 	if (!strstr(inst_read(&self->a, "available_tracers"), "function"))
@@ -1511,8 +1494,7 @@ TEST_F(ftrace, function_tracer_beside_it_changes_nothing)
 	chain0(SYS_getppid);
 	ASSERT_EQ(0, inst_drain(&self->a));
 	EXPECT_EQ(5, self->a.nr);
-	cookie = cookie_of(&self->a, GETPPID, 0);
-	EXPECT_TRUE(is_chain(stack_of(&self->a, cookie)));
+	EXPECT_TRUE(has_chain(&self->a, GETPPID, 0));
 }
 
 /* Frames on a stack of our own, each one the caller of the one below. */
@@ -1553,76 +1535,62 @@ TEST_F(ftrace, deep_stack_is_cut_to_what_a_page_holds)
 /* ------------------------------------------------------------------------ */
 /* As text								      */
 
-/* The mapping of this program that @addr is in. */
-static unsigned long map_start(unsigned long addr, char *name, size_t size)
-{
-	unsigned long start, end, found = 0;
-	char line[1024], path[512];
-	FILE *maps = fopen("/proc/self/maps", "r");
+#define ON_COOKIE	"<user unwind cookie> cookie="
+#define ON_STACK	"<user unwind stack> cookie="
 
-	while (maps && fgets(line, sizeof(line), maps)) {
-		if (sscanf(line, "%lx-%lx %*s %*x %*s %*u %511s", &start, &end,
-			   path) != 3 || addr < start || addr >= end)
-			continue;
-		found = start;
-		snprintf(name, size, "%s", path);
-	}
-	if (maps)
-		fclose(maps);
-	return found;
-}
-
-/* The four lines of a chain, as the options have it. */
-static void chain_text(char *text, size_t size, bool userobj)
+/*
+ * Record a call of getppid(), and look for @title in the text. The lines after it are
+ * those of the chain, as sym-userobj has them with @userobj.
+ */
+static void expect_chain_text(struct __test_metadata *_metadata, struct inst *inst,
+			      const char *title, bool userobj)
 {
-	static const char * const ips[] = {
-		chain_ip_syscall, chain_ip_middle, chain_ip_outer, chain_ip_base
-	};
-	char name[512] = "";
+	struct mapping map = { };
+	char want[4096], *stack;
 	size_t len = 0;
 	int i;
 
 	for (i = 0; i < CHAIN_NR; i++) {
-		unsigned long ip = (unsigned long)ips[i];
-		unsigned long start = map_start(ip, name, sizeof(name));
+		unsigned long ip = chain_frames[i];
 
+		find_mapping((void *)ip, &map);
 		len += userobj ?
-		       snprintf(text + len, size - len, " => %s[+0x%lx]\n", name,
-				ip - start) :
-		       snprintf(text + len, size - len, " =>  <%016lx>\n", ip);
+		       snprintf(want + len, sizeof(want) - len, " => %s[+0x%lx]\n",
+				map.path, ip - map.start) :
+		       snprintf(want + len, sizeof(want) - len, " =>  <%016lx>\n", ip);
 	}
+	ASSERT_EQ(0, inst_write(inst, "options/sym-userobj", "%d", userobj));
+	ASSERT_EQ(0, inst_trace(inst, GETPPID, my_tid()));
+	chain0(SYS_getppid);
+	stack = strstr(inst_read(inst, "trace"), title);
+	ASSERT_NE(NULL, stack);
+	EXPECT_STREQ(want, strchr(stack, '\n') + 1);
 }
 
 TEST_F(ftrace, text_has_the_cookie_and_each_address)
 {
-	static const char on_cookie[] = "<user unwind cookie> cookie=";
-	static const char on_stack[] = "<user unwind stack> cookie=";
-	char want[4096], *cookie, *stack;
+	char *cookie, *stack;
 
-	ASSERT_EQ(0, inst_trace(&self->a, GETPPID, my_tid()));
-	chain0(SYS_getppid);
-	cookie = strstr(inst_read(&self->a, "trace"), on_cookie);
+	expect_chain_text(_metadata, &self->a, ON_STACK, false);
+	cookie = strstr(inst_read(&self->a, "trace"), ON_COOKIE);
 	ASSERT_NE(NULL, cookie);
-	stack = strstr(cookie, on_stack);
+	stack = strstr(cookie, ON_STACK);
 	ASSERT_NE(NULL, stack);
-	EXPECT_NE(0, strtoul(cookie + strlen(on_cookie), NULL, 16));
-	EXPECT_EQ(strtoul(cookie + strlen(on_cookie), NULL, 16),
-		  strtoul(stack + strlen(on_stack), NULL, 16));
-	chain_text(want, sizeof(want), false);
-	EXPECT_STREQ(want, strchr(stack, '\n') + 1);
+	EXPECT_NE(0, strtoul(cookie + strlen(ON_COOKIE), NULL, 16));
+	EXPECT_EQ(strtoul(cookie + strlen(ON_COOKIE), NULL, 16),
+		  strtoul(stack + strlen(ON_STACK), NULL, 16));
 }
 
 TEST_F(ftrace, sym_userobj_shows_file_and_offset_of_each_address)
 {
-	char want[4096], *stack;
+	expect_chain_text(_metadata, &self->a, ON_STACK, true);
+}
 
-	ASSERT_EQ(0, inst_write(&self->a, "options/sym-userobj", "1"));
-	ASSERT_EQ(0, inst_trace(&self->a, GETPPID, my_tid()));
-	chain0(SYS_getppid);
-	stack = strstr(inst_read(&self->a, "trace"), "<user unwind stack> cookie=");
-	ASSERT_NE(NULL, stack);
-	chain_text(want, sizeof(want), true);
-	EXPECT_STREQ(want, strchr(stack, '\n') + 1);
+/* In place it looks as before. */
+TEST_F(ftrace, sym_userobj_shows_the_same_for_a_stack_taken_in_place)
+{
+	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "0"));
+	expect_chain_text(_metadata, &self->a, "<user stack trace>\n", true);
 }
 
 /* Put an entry of @type into the buffer, with @size bytes after the common ones. */
@@ -1640,12 +1608,9 @@ static int put_entry(struct session *s, int type, const void *data, size_t size)
 static char *inst_consume(struct inst *inst)
 {
 	static char text[1 << 16];
+	int fd = open(inst_path(inst, "trace_pipe"), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	ssize_t len, done = 0;
-	char path[384];
-	int fd;
 
-	snprintf(path, sizeof(path), "%s/trace_pipe", inst->dir);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	while ((len = read(fd, text + done, sizeof(text) - 1 - done)) > 0)
 		done += len;
 	close(fd);
@@ -1711,21 +1676,6 @@ TEST_F(ftrace, text_ends_where_an_entry_of_a_surviving_buffer_ends)
 	session_end(&s);
 }
 
-/* In place it looks as before. */
-TEST_F(ftrace, sym_userobj_shows_the_same_for_a_stack_taken_in_place)
-{
-	char want[4096], *stack;
-
-	ASSERT_EQ(0, inst_write(&self->a, "options/userstacktrace_delay", "0"));
-	ASSERT_EQ(0, inst_write(&self->a, "options/sym-userobj", "1"));
-	ASSERT_EQ(0, inst_trace(&self->a, GETPPID, my_tid()));
-	chain0(SYS_getppid);
-	stack = strstr(inst_read(&self->a, "trace"), "<user stack trace>\n");
-	ASSERT_NE(NULL, stack);
-	chain_text(want, sizeof(want), true);
-	EXPECT_STREQ(want, strchr(stack, '\n') + 1);
-}
-
 /* ------------------------------------------------------------------------ */
 /* Under load								      */
 
@@ -1770,11 +1720,8 @@ TEST_F_TIMEOUT(ftrace, instances_that_come_and_go_disturb_nobody, LONG)
 	for (i = 0; i < 3; i++)
 		pthread_join(callers[i].thread, NULL);
 
-	ASSERT_EQ(0, inst_trace(&self->a, GETPPID, my_tid()));
-	chain0(SYS_getppid);
-	ASSERT_EQ(0, inst_drain(&self->a));
-	EXPECT_EQ(3, self->a.nr);
-	EXPECT_STREQ("", check_pairs(&self->a));
+	ASSERT_EQ(0, inst_getppid(&self->a, 1));
+	EXPECT_STREQ("", check_records(&self->a, 3));
 }
 
 TEST_HARNESS_MAIN

@@ -134,6 +134,50 @@ struct up_ring *open_syscall(struct perf_event_attr *attr, long nr)
 	return ring;
 }
 
+struct up_ring *open_enter(long nr, uint64_t bits)
+{
+	struct perf_event_attr attr;
+
+	attr_enter(&attr, bits);
+	return open_syscall(&attr, nr);
+}
+
+struct up_ring *open_exit(long nr, uint64_t bits)
+{
+	struct perf_event_attr attr;
+
+	attr_exit(&attr, bits);
+	return open_syscall(&attr, nr);
+}
+
+struct up_ring *open_holder(pid_t pid, int cpu)
+{
+	struct perf_event_attr attr;
+
+	attr_holder(&attr);
+	return open_ring(&attr, pid, cpu);
+}
+
+/*
+ * An event of this task, of the group of @group, which puts its records into the buffer
+ * of @ring: of the system call @nr, or if that is -1, without a filter. Returns its fd,
+ * or -errno.
+ */
+int open_into(struct up_ring *ring, struct perf_event_attr *attr, int group, long nr)
+{
+	int fd = perf_open(attr, 0, -1, group, 0);
+	char filter[32];
+
+	if (fd < 0)
+		return fd;
+	snprintf(filter, sizeof(filter), "id == %ld", nr);
+	if (!ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd) &&
+	    (nr < 0 || !ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter)))
+		return fd;
+	close(fd);
+	return -errno;
+}
+
 /* An inherited event of this task and its children on each CPU. */
 void open_inherited(struct perf_event_attr *attr)
 {
@@ -223,12 +267,31 @@ struct up_rec *answer_to(struct up_rec *sample, struct up_ring *holder)
 	return rec;
 }
 
-/* Is that the stack of a chain_syscall()? */
-bool has_chain(struct up_rec *sample, struct up_ring *holder)
+/* Is that a sample which has exactly these frames in itself? */
+bool has_frames(struct up_rec *sample, const uint64_t *ips, uint64_t nr)
+{
+	return sample && !sample->deferred && sample->has_user &&
+	       up_frames_equal(sample->user, sample->nr_user, ips, nr);
+}
+
+/* Is that a sample whose answer has exactly these frames? */
+bool is_answered(struct up_rec *sample, struct up_ring *holder, const uint64_t *ips,
+		 uint64_t nr)
 {
 	struct up_rec *rec = answer_to(sample, holder);
 
-	return rec && chain_syscall_ok(rec->ips, rec->nr);
+	return rec && up_frames_equal(rec->ips, rec->nr, ips, nr);
+}
+
+/* With the stack of a chain_syscall() */
+bool has_chain(struct up_rec *sample, struct up_ring *holder)
+{
+	return is_answered(sample, holder, chain_frames, CHAIN_NR);
+}
+
+bool has_chain_in_place(struct up_rec *sample)
+{
+	return has_frames(sample, chain_frames, CHAIN_NR);
 }
 
 /*
@@ -265,4 +328,14 @@ int count_answered(__u32 tid)
 void getppid_from_chain(void)
 {
 	chain0(SYS_getppid);
+}
+
+/* Calls of getppid() with all events on. False as for enable_all() and drain_all(). */
+bool sample_getppid(int times)
+{
+	if (!enable_all())
+		return false;
+	while (times--)
+		getppid_from_chain();
+	return drain_all();
 }

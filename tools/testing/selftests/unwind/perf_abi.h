@@ -36,6 +36,10 @@ void attr_holder(struct perf_event_attr *attr);
 /* An event that does not open makes enable_all() and drain_all() fail. */
 struct up_ring *open_ring(struct perf_event_attr *attr, pid_t pid, int cpu);
 struct up_ring *open_syscall(struct perf_event_attr *attr, long nr);
+struct up_ring *open_enter(long nr, uint64_t bits);
+struct up_ring *open_exit(long nr, uint64_t bits);
+struct up_ring *open_holder(pid_t pid, int cpu);
+int open_into(struct up_ring *ring, struct perf_event_attr *attr, int group, long nr);
 void open_inherited(struct perf_event_attr *attr);
 int __printf(2, 3) set_filter(struct up_ring *ring, const char *fmt, ...);
 int __printf(1, 2) set_filter_all(const char *fmt, ...);
@@ -49,9 +53,14 @@ struct up_rec *sample_nr(struct up_ring *ring, size_t n);
 struct up_rec *record_nr(struct up_ring *ring, size_t n);
 
 struct up_rec *answer_to(struct up_rec *sample, struct up_ring *holder);
+bool has_frames(struct up_rec *sample, const uint64_t *ips, uint64_t nr);
+bool is_answered(struct up_rec *sample, struct up_ring *holder, const uint64_t *ips,
+		 uint64_t nr);
 bool has_chain(struct up_rec *sample, struct up_ring *holder);
+bool has_chain_in_place(struct up_rec *sample);
 int count_answered(__u32 tid);
 
 void getppid_from_chain(void);
+bool sample_getppid(int times);
 
 #endif /* _SELFTESTS_UNWIND_PERF_ABI_H */

@@ -6,9 +6,8 @@
 #include <linux/hw_breakpoint.h>
 #include <time.h>
 
-#include "perf_abi.h"
 #include "walker_stubs.h"
-#include "unwind_harness.h"
+#include "perf_fixture.h"
 
 #define SYSCTL_IN_PLACE		"/proc/sys/kernel/unwind_in_place"
 
@@ -84,17 +83,37 @@ static int bpf_load(const struct bpf_insn *insns, size_t nr)
 	return fd;
 }
 
+/* What bpf_stack_prog() fills in */
+struct maps {
+	int array;
+	int stacks;
+};
+
+static void maps_open(struct __test_metadata *_metadata, struct maps *maps)
+{
+	maps->array = bpf_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct bpf_result), 1);
+	ASSERT_LE(0, maps->array);
+	maps->stacks = bpf_map(BPF_MAP_TYPE_STACK_TRACE, 4, STACK_DEPTH * 8, 4096);
+	ASSERT_LE(0, maps->stacks);
+}
+
+static void maps_close(struct maps *maps)
+{
+	close(maps->array);
+	close(maps->stacks);
+}
+
 /*
  * Into the one element of the array: bpf_get_stackid() and bpf_get_stack() of
  * the user and of the kernel part. @keep: the sample goes to the ring buffer as
  * well. Returns the program's fd or -errno.
  */
-static int bpf_stack_prog(int array, int stacks, bool keep)
+static int bpf_stack_prog(struct maps *maps, bool keep)
 {
 	struct bpf_insn insns[] = {
 		MOV_REG(6, 1),
 		STORE_IMM(10, -4, 0),
-		MAP_FD(1, array),
+		MAP_FD(1, maps->array),
 		MAP_FD_END(),
 		MOV_REG(2, 10),
 		ADD_IMM(2, -4),
@@ -108,14 +127,14 @@ static int bpf_stack_prog(int array, int stacks, bool keep)
 		STORE(7, offsetof(struct bpf_result, hits), 1),
 
 		MOV_REG(1, 6),
-		MAP_FD(2, stacks),
+		MAP_FD(2, maps->stacks),
 		MAP_FD_END(),
 		MOV_IMM(3, BPF_F_USER_STACK),
 		CALL(BPF_FUNC_get_stackid),
 		STORE(7, offsetof(struct bpf_result, user_id), 0),
 
 		MOV_REG(1, 6),
-		MAP_FD(2, stacks),
+		MAP_FD(2, maps->stacks),
 		MAP_FD_END(),
 		MOV_IMM(3, 0),
 		CALL(BPF_FUNC_get_stackid),
@@ -142,6 +161,27 @@ static int bpf_stack_prog(int array, int stacks, bool keep)
 	};
 
 	return bpf_load(insns, ARRAY_SIZE(insns));
+}
+
+/*
+ * The stack that the program saw, by both helpers: exactly these entries, of which the
+ * first is the marker.
+ */
+static void expect_stack(struct __test_metadata *_metadata, struct maps *maps,
+			 const uint64_t *seen, int64_t size, int64_t id,
+			 const uint64_t *expected, size_t nr)
+{
+	uint64_t stack[STACK_DEPTH];
+	size_t i, wrong = 0;
+
+	ASSERT_EQ(nr * 8, size);
+	EXPECT_TRUE(up_frames_equal(seen, nr, expected, nr));
+	ASSERT_LE(0, id);
+	ASSERT_EQ(0, bpf_lookup(maps->stacks, id, stack));
+	EXPECT_TRUE(up_frames_equal(stack, nr, expected, nr));
+	for (i = nr; i < STACK_DEPTH; i++)
+		wrong += stack[i] != 0;
+	EXPECT_EQ(0, wrong);
 }
 
 /* A program that takes no stack. */
@@ -200,24 +240,20 @@ static size_t check_bpf(struct __test_metadata *_metadata, uint64_t bits,
 	};
 	int nr = ARRAY_SIZE(expected);
 	struct timespec ts = { .tv_nsec = 2000000 };
-	uint64_t user[STACK_DEPTH], kernel[STACK_DEPTH];
 	struct bpf_result res = {}, zero = {};
 	struct perf_event_attr attr;
-	int array, stacks, prog, i, tries;
+	struct up_rec *sample, *rec;
 	struct up_ring *ring;
-	struct up_rec *sample;
+	struct maps maps;
+	int prog, i, tries;
 	uint32_t key = 0;
-	size_t wrong = 0;
 
 	union bpf_attr update = { .key = A(&key), .value = A(&zero) };
 
-	array = bpf_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(res), 1);
-	ASSERT_LE(0, array);
-	stacks = bpf_map(BPF_MAP_TYPE_STACK_TRACE, 4, STACK_DEPTH * 8, 4096);
-	ASSERT_LE(0, stacks);
-	prog = bpf_stack_prog(array, stacks, true);
+	maps_open(_metadata, &maps);
+	prog = bpf_stack_prog(&maps, true);
 	ASSERT_LE(0, prog);
-	update.map_fd = array;
+	update.map_fd = maps.array;
 
 	up_attr_init(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, bits);
 	attr.sample_max_stack = depth;
@@ -230,7 +266,7 @@ static size_t check_bpf(struct __test_metadata *_metadata, uint64_t bits,
 		ASSERT_EQ(0, up_enable(ring));
 		chain_syscall(SYS_nanosleep, (long)&ts, 0, 0, 0, 0, 0);
 		ASSERT_EQ(0, up_disable(ring));
-		ASSERT_EQ(0, bpf_lookup(array, 0, &res));
+		ASSERT_EQ(0, bpf_lookup(maps.array, 0, &res));
 		up_drain(ring);
 		if (res.hits == 1 && count_samples(ring) == 1)
 			break;
@@ -243,48 +279,25 @@ static size_t check_bpf(struct __test_metadata *_metadata, uint64_t bits,
 	if (depth && (int)(1 + depth - sample->nr_kernel) < nr)
 		nr = 1 + depth - sample->nr_kernel;
 
-	/* The stack that the program saw in place */
-	ASSERT_EQ(nr * 8, res.user_size);
-	EXPECT_TRUE(up_frames_equal(res.user, nr, expected, nr));
-	ASSERT_LE(0, res.user_id);
-	ASSERT_EQ(0, bpf_lookup(stacks, res.user_id, user));
-	EXPECT_TRUE(up_frames_equal(user, nr, expected, nr));
-	for (i = nr; i < STACK_DEPTH; i++)
-		wrong += user[i] != 0;
-	EXPECT_EQ(0, wrong);
-
-	/* The first of its kernel entries is the context marker */
-	ASSERT_EQ((sample->nr_kernel + 1) * 8, res.kernel_size);
-	EXPECT_TRUE(up_frames_equal(res.kernel, sample->nr_kernel + 1, sample->ips,
-				    sample->nr_kernel + 1));
-	ASSERT_LE(0, res.kernel_id);
-	ASSERT_EQ(0, bpf_lookup(stacks, res.kernel_id, kernel));
-	EXPECT_TRUE(up_frames_equal(kernel, sample->nr_kernel + 1, sample->ips,
-				    sample->nr_kernel + 1));
-	for (i = sample->nr_kernel + 1; i < STACK_DEPTH; i++)
-		wrong += kernel[i] != 0;
-	EXPECT_EQ(0, wrong);
+	expect_stack(_metadata, &maps, res.user, res.user_size, res.user_id, expected, nr);
+	expect_stack(_metadata, &maps, res.kernel, res.kernel_size, res.kernel_id,
+		     sample->ips, sample->nr_kernel + 1);
 
 	/* The sample itself is the same as without the program */
 	if (bits) {
-		struct up_rec *rec = answer_to(sample, ring);
-
+		rec = answer_to(sample, ring);
 		ASSERT_NE(NULL, rec);
-		EXPECT_TRUE(up_frames_equal(rec->ips, rec->nr, expected + 1,
-					    depth && depth < 4 ? depth : 4));
+		EXPECT_TRUE(up_frames_equal(rec->ips, rec->nr, chain_frames,
+					    depth && depth < CHAIN_NR ? depth : CHAIN_NR));
 		for (i = 0; i < STACK_DEPTH; i++) {
-			EXPECT_NE(rec->cookie, user[i]);
-			EXPECT_NE(rec->cookie, kernel[i]);
 			EXPECT_NE(rec->cookie, res.user[i]);
 			EXPECT_NE(rec->cookie, res.kernel[i]);
 		}
 	} else {
-		EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user, expected + 1,
-					    nr - 1));
+		EXPECT_TRUE(has_frames(sample, chain_frames, nr - 1));
 	}
 	close(prog);
-	close(array);
-	close(stacks);
+	maps_close(&maps);
 	return sample->nr_kernel;
 }
 
@@ -297,10 +310,7 @@ FIXTURE_VARIANT(bpf)
 	uint64_t bits;
 };
 
-FIXTURE_VARIANT_ADD(bpf, deferred)
-{
-	.bits = DEFER | OUTPUT,
-};
+FIXTURE_VARIANT_ADD(bpf, deferred) { .bits = DEFER | OUTPUT };
 
 FIXTURE_VARIANT_ADD(bpf, in_place)
 {
@@ -333,22 +343,6 @@ TEST_F(bpf, stacks_respect_the_events_depth)
 	check_bpf(_metadata, variant->bits, nr + 2);
 }
 
-FIXTURE(abi)
-{
-};
-
-FIXTURE_SETUP(abi)
-{
-	if (must_skip(_metadata, need_abi()))
-		return;
-	abi_begin();
-}
-
-FIXTURE_TEARDOWN(abi)
-{
-	abi_end();
-}
-
 /*
  * io_uring_enter() unwinds when it runs task work, then it sleeps: the sample of
  * the context switch has the frames from the cache.
@@ -368,8 +362,7 @@ TEST_F(abi, sample_of_a_bpf_program_holds_the_frames_of_the_record)
 		return;
 	fd = syscall(SYS_io_uring_setup, 4, &params);
 	ASSERT_LE(0, fd);
-	attr_enter(&attr, DEFER | OUTPUT);
-	enter = open_syscall(&attr, SYS_io_uring_enter);
+	enter = open_enter(SYS_io_uring_enter, DEFER | OUTPUT);
 	up_attr_init(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, DEFER);
 	sleeps = open_ring(&attr, 0, -1);
 	ASSERT_EQ(0, ioctl(sleeps->fd, PERF_EVENT_IOC_SET_BPF, bpf_plain_prog(true)));
@@ -422,8 +415,7 @@ FIXTURE(touch)
 	struct up_ring *faults;
 	unsigned long sp;
 	unsigned long fp;
-	int array;
-	int stacks;
+	struct maps maps;
 };
 
 static void attr_touch(struct perf_event_attr *attr, uint64_t bits)
@@ -453,10 +445,7 @@ FIXTURE_SETUP(touch)
 	up_write_number(SYSCTL_IN_PLACE, 0);
 	ASSERT_TRUE(map_code(TOUCH_NEAR, 1));
 	ASSERT_TRUE(map_code(TOUCH_FAR, 1));
-	self->array = bpf_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct bpf_result), 1);
-	ASSERT_LE(0, self->array);
-	self->stacks = bpf_map(BPF_MAP_TYPE_STACK_TRACE, 4, STACK_DEPTH * 8, 4096);
-	ASSERT_LE(0, self->stacks);
+	maps_open(_metadata, &self->maps);
 
 	fd = memfd_create("far", 0);
 	ASSERT_LE(0, fd);
@@ -491,8 +480,7 @@ FIXTURE_TEARDOWN(touch)
 {
 	up_write_number(SYSCTL_IN_PLACE, 1);
 	abi_end();
-	close(self->array);
-	close(self->stacks);
+	maps_close(&self->maps);
 }
 
 /* With @prog on the event: one sample at most. */
@@ -513,32 +501,22 @@ static void expect_touch_in_place(struct __test_metadata *_metadata,
 {
 	uint64_t expected[] = { PERF_CONTEXT_USER, A(touch_ip), TOUCH_NEAR };
 	struct bpf_result res = {};
-	uint64_t user[STACK_DEPTH];
-	int nr = ARRAY_SIZE(expected);
 
-	ASSERT_EQ(0, bpf_lookup(self->array, 0, &res));
+	ASSERT_EQ(0, bpf_lookup(self->maps.array, 0, &res));
 	EXPECT_EQ(1, res.hits);
-	ASSERT_EQ(sizeof(expected), res.user_size);
-	EXPECT_TRUE(up_frames_equal(res.user, nr, expected, nr));
-	ASSERT_LE(0, res.user_id);
-	ASSERT_EQ(0, bpf_lookup(self->stacks, res.user_id, user));
-	EXPECT_TRUE(up_frames_equal(user, nr, expected, nr));
-	EXPECT_EQ(0, user[nr]);
+	expect_stack(_metadata, &self->maps, res.user, res.user_size, res.user_id, expected,
+		     ARRAY_SIZE(expected));
 	EXPECT_EQ(0, res.kernel_size);
 }
 
 static void expect_touch_deferred(struct __test_metadata *_metadata,
 				  struct _test_data_touch *self)
 {
-	struct up_rec *rec;
-
 	ASSERT_EQ(1, count_samples(self->ring));
 	ASSERT_EQ(1, count_records(self->ring));
 	EXPECT_EQ(2, sample_nr(self->ring, 0)->nr);
-	rec = answer_to(sample_nr(self->ring, 0), self->ring);
-	ASSERT_NE(NULL, rec);
-	EXPECT_TRUE(up_frames_equal(rec->ips, rec->nr, touch_frames,
-				    ARRAY_SIZE(touch_frames)));
+	EXPECT_TRUE(is_answered(sample_nr(self->ring, 0), self->ring, touch_frames,
+				ARRAY_SIZE(touch_frames)));
 }
 
 /*
@@ -552,7 +530,7 @@ TEST_F(touch, bpf_program_has_its_chain_although_the_walk_is_sampled)
 	struct up_rec *fault;
 	size_t i;
 
-	touch(_metadata, self, bpf_stack_prog(self->array, self->stacks, true));
+	touch(_metadata, self, bpf_stack_prog(&self->maps, true));
 	expect_touch_in_place(_metadata, self);
 	expect_touch_deferred(_metadata, self);
 	ASSERT_EQ(3, count_samples(self->faults));
@@ -584,7 +562,7 @@ TEST_F(touch, sample_that_a_bpf_program_drops_asks_for_no_record)
 
 TEST_F(touch, sample_dropped_by_a_bpf_program_that_took_the_stack_asks_for_no_record)
 {
-	touch(_metadata, self, bpf_stack_prog(self->array, self->stacks, false));
+	touch(_metadata, self, bpf_stack_prog(&self->maps, false));
 	expect_touch_in_place(_metadata, self);
 	EXPECT_EQ(0, count_samples(self->ring));
 	EXPECT_EQ(0, count_records(self->ring));
@@ -595,7 +573,7 @@ TEST_F(touch, sample_dropped_by_a_bpf_program_that_took_the_stack_asks_for_no_re
 TEST_F(touch, bpf_program_at_the_end_of_a_tail_call_has_the_stack)
 {
 	int progs = bpf_map(BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1);
-	int next = bpf_stack_prog(self->array, self->stacks, true);
+	int next = bpf_stack_prog(&self->maps, true);
 	uint32_t key = 0;
 	union bpf_attr update = {
 		.map_fd = progs, .key = A(&key), .value = A(&next),
@@ -614,8 +592,6 @@ TEST_F(touch, bpf_program_at_the_end_of_a_tail_call_has_the_stack)
 /* The last sample before the limit, which is as long as it turns out. */
 TEST_F(touch, last_sample_of_a_bpf_program_is_unwound_in_place)
 {
-	struct up_rec *rec;
-
 	ASSERT_EQ(0, ioctl(self->ring->fd, PERF_EVENT_IOC_SET_BPF, bpf_plain_prog(true)));
 	ASSERT_EQ(0, up_enable(self->faults));
 	ASSERT_EQ(0, ioctl(self->ring->fd, PERF_EVENT_IOC_REFRESH, 1));
@@ -623,10 +599,7 @@ TEST_F(touch, last_sample_of_a_bpf_program_is_unwound_in_place)
 	EXPECT_TRUE(drain_all());
 	ASSERT_EQ(1, count_samples(self->ring));
 	EXPECT_EQ(0, count_records(self->ring));
-	rec = sample_nr(self->ring, 0);
-	EXPECT_FALSE(rec->deferred);
-	ASSERT_TRUE(rec->has_user);
-	EXPECT_TRUE(up_frames_equal(rec->user, rec->nr_user, touch_frames, 2));
+	EXPECT_TRUE(has_frames(sample_nr(self->ring, 0), touch_frames, 2));
 	EXPECT_EQ(1, count_samples(self->faults));
 }
 
@@ -663,13 +636,9 @@ TEST_F(touch, dump_of_the_stack_leaves_room_for_marker_and_cookie)
 
 TEST_F(touch, dump_of_the_stack_leaves_room_for_the_frames)
 {
-	struct up_rec *rec;
-
 	check_dump(_metadata, self, true);
 	EXPECT_EQ(0, count_records(self->ring));
-	rec = sample_nr(self->ring, 0);
-	ASSERT_TRUE(rec->has_user);
-	EXPECT_TRUE(up_frames_equal(rec->user, rec->nr_user, touch_frames, 2));
+	EXPECT_TRUE(has_frames(sample_nr(self->ring, 0), touch_frames, 2));
 }
 
 /* The buffer of a program does not limit the sample. */
@@ -686,13 +655,9 @@ static void check_short_stack(struct __test_metadata *_metadata,
 
 TEST_F(touch, sample_is_whole_after_a_bpf_program_took_a_part_of_the_stack)
 {
-	struct up_rec *rec;
-
 	check_short_stack(_metadata, self, 0);
 	ASSERT_EQ(1, count_samples(self->ring));
-	rec = sample_nr(self->ring, 0);
-	ASSERT_TRUE(rec->has_user);
-	EXPECT_TRUE(up_frames_equal(rec->user, rec->nr_user, touch_frames, 2));
+	EXPECT_TRUE(has_frames(sample_nr(self->ring, 0), touch_frames, 2));
 }
 
 TEST_F(touch, deferred_sample_is_whole_after_a_bpf_program_took_a_part_of_the_stack)

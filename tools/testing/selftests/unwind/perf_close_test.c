@@ -3,43 +3,21 @@
  * The perf ABI: events that are opened and closed while records are pending,
  * and buffers that are full.
  */
-#include "perf_abi.h"
 #include "walker_stubs.h"
-#include "unwind_harness.h"
-
-FIXTURE(abi)
-{
-};
-
-FIXTURE_SETUP(abi)
-{
-	if (must_skip(_metadata, need_abi()))
-		return;
-	abi_begin();
-}
-
-FIXTURE_TEARDOWN(abi)
-{
-	abi_end();
-}
+#include "perf_fixture.h"
 
 /* ------------------------------------------------------------------------ */
 /* Events that are opened and closed					    */
 
 TEST_F(abi, record_comes_after_the_sampling_event_is_closed)
 {
+	struct up_ring *holder = open_holder(0, -1);
 	struct perf_event_attr attr;
-	struct up_ring *holder;
 	int fd;
 
-	attr_holder(&attr);
-	holder = open_ring(&attr, 0, -1);
 	attr_enter(&attr, DEFER);
-	fd = perf_open(&attr, 0, -1, -1, 0);
+	fd = open_into(holder, &attr, -1, SYS_close);
 	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, holder->fd));
-	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_SET_FILTER, "id == 3"));
-	ASSERT_EQ(3, SYS_close);
 	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_ENABLE, 0));
 	/* Sampled at its entry, and the last user of the event */
 	ASSERT_EQ(0, chain_syscall(SYS_close, fd, 0, 0, 0, 0, 0));
@@ -52,12 +30,10 @@ TEST_F(abi, record_comes_after_the_sampling_event_is_closed)
 
 TEST_F(abi, closing_the_only_holder_while_pending_is_harmless)
 {
+	struct up_ring *ring = open_enter(SYS_close, DEFER);
 	struct perf_event_attr attr;
-	struct up_ring *ring;
 	int i, fd;
 
-	attr_enter(&attr, DEFER);
-	ring = open_syscall(&attr, SYS_close);
 	attr_holder(&attr);
 	for (i = 0; i < 100; i++) {
 		fd = perf_open(&attr, 0, -1, -1, 0);
@@ -73,13 +49,9 @@ TEST_F(abi, closing_the_only_holder_while_pending_is_harmless)
 
 TEST_F(abi, event_disabled_while_pending_gets_no_record)
 {
-	struct perf_event_attr attr;
-	struct up_ring *ring, *holder;
+	struct up_ring *ring = open_enter(SYS_ioctl, DEFER | OUTPUT);
+	struct up_ring *holder = open_holder(0, -1);
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	ring = open_syscall(&attr, SYS_ioctl);
-	attr_holder(&attr);
-	holder = open_ring(&attr, 0, -1);
 	ASSERT_EQ(0, up_enable(ring));
 	ASSERT_EQ(0, chain_syscall(SYS_ioctl, ring->fd, PERF_EVENT_IOC_DISABLE, 0, 0, 0, 0));
 	EXPECT_TRUE(drain_all());
@@ -162,8 +134,7 @@ TEST_F(abi, record_too_large_for_the_buffer_is_counted_as_lost)
 	}
 	p = (struct probe){ .stub = A(stub_plain), .sp = A(stack + 1900),
 			    .fp = A(stack + 2000), .nr = SYS_getppid };
-	attr_enter(&attr, DEFER | OUTPUT);
-	ring = open_syscall(&attr, SYS_getppid);
+	ring = open_enter(SYS_getppid, DEFER | OUTPUT);
 	attr_holder(&attr);
 	small = &rings[nr_rings++];
 	ASSERT_EQ(0, up_open_pages(small, &attr, 0, -1, -1, 1));

@@ -5,24 +5,7 @@
  */
 #include <pthread.h>
 
-#include "perf_abi.h"
-#include "unwind_harness.h"
-
-FIXTURE(abi)
-{
-};
-
-FIXTURE_SETUP(abi)
-{
-	if (must_skip(_metadata, need_abi()))
-		return;
-	abi_begin();
-}
-
-FIXTURE_TEARDOWN(abi)
-{
-	abi_end();
-}
+#include "perf_fixture.h"
 
 /* ------------------------------------------------------------------------ */
 /* Attributes								    */
@@ -94,15 +77,10 @@ TEST_F(abi, defer_bits_work_with_the_smallest_attr_size)
 
 TEST_F(abi, sample_without_kernel_part_is_marker_and_cookie)
 {
-	struct perf_event_attr attr;
-	struct up_ring *ring;
+	struct up_ring *ring = open_enter(SYS_getppid, DEFER | OUTPUT);
 	struct up_rec *sample, *rec;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	ring = open_syscall(&attr, SYS_getppid);
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	ASSERT_TRUE(sample_getppid(1));
 	ASSERT_EQ(1, count_samples(ring));
 	ASSERT_EQ(1, count_records(ring));
 	sample = sample_nr(ring, 0);
@@ -126,9 +104,7 @@ TEST_F(abi, kernel_part_comes_before_marker_and_cookie)
 	attr_enter(&attr, DEFER | OUTPUT);
 	attr.exclude_callchain_kernel = 0;
 	ring = open_syscall(&attr, SYS_getppid);
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	ASSERT_TRUE(sample_getppid(1));
 	ASSERT_EQ(1, count_samples(ring));
 	sample = sample_nr(ring, 0);
 	ASSERT_LT(3, sample->nr);
@@ -143,15 +119,10 @@ TEST_F(abi, kernel_part_comes_before_marker_and_cookie)
 
 TEST_F(abi, record_has_user_mode_exact_size_and_sample_id)
 {
-	struct perf_event_attr attr;
-	struct up_ring *ring;
+	struct up_ring *ring = open_enter(SYS_getppid, DEFER | OUTPUT);
 	struct up_rec *sample, *rec;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	ring = open_syscall(&attr, SYS_getppid);
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	ASSERT_TRUE(sample_getppid(1));
 	ASSERT_EQ(1, count_records(ring));
 	sample = sample_nr(ring, 0);
 	rec = record_nr(ring, 0);
@@ -175,9 +146,7 @@ TEST_F(abi, record_without_sample_id_ends_with_its_addresses)
 	attr_enter(&attr, DEFER | OUTPUT);
 	attr.sample_id_all = 0;
 	ring = open_syscall(&attr, SYS_getppid);
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	ASSERT_TRUE(sample_getppid(1));
 	ASSERT_EQ(1, count_records(ring));
 	rec = record_nr(ring, 0);
 	EXPECT_FALSE(rec->bad);
@@ -187,13 +156,12 @@ TEST_F(abi, record_without_sample_id_ends_with_its_addresses)
 
 TEST_F(abi, sample_id_follows_the_holders_sample_type)
 {
+	struct up_ring *sampling = open_enter(SYS_getppid, DEFER);
 	struct perf_event_attr attr;
-	struct up_ring *sampling, *holder;
+	struct up_ring *holder;
 	struct record raw;
 	uint64_t nr, id;
 
-	attr_enter(&attr, DEFER);
-	sampling = open_syscall(&attr, SYS_getppid);
 	attr_holder(&attr);
 	attr.sample_type = PERF_SAMPLE_IDENTIFIER;
 	holder = open_ring(&attr, 0, -1);
@@ -208,6 +176,11 @@ TEST_F(abi, sample_id_follows_the_holders_sample_type)
 	memcpy(&id, raw.body + 16 + 8 * CHAIN_NR, 8);
 	EXPECT_EQ(holder->id, id);
 	EXPECT_FALSE(ring_next(&holder->ring, &raw));
+}
+
+static bool in_spin_loop(const struct up_rec *sample)
+{
+	return sample->ip >= A(chain_spin_lo) && sample->ip < A(chain_spin_hi);
 }
 
 static void *stop_spinning(void *flag)
@@ -239,12 +212,11 @@ TEST_F(abi, sample_of_user_mode_is_marker_and_cookie)
 		ASSERT_EQ(0, pthread_join(thread, NULL));
 		up_drain(ring);
 		for (i = 0; (sample = sample_nr(ring, i)); i++)
-			user += sample->ip >= A(chain_spin_lo) &&
-				sample->ip < A(chain_spin_hi);
+			user += in_spin_loop(sample);
 	}
 	EXPECT_EQ(0, up_count_bad(ring));
 	for (i = 0; (sample = sample_nr(ring, i)); i++) {
-		if (sample->ip < A(chain_spin_lo) || sample->ip >= A(chain_spin_hi))
+		if (!in_spin_loop(sample))
 			continue;
 		EXPECT_EQ(PERF_RECORD_MISC_USER, sample->misc & PERF_RECORD_MISC_CPUMODE_MASK);
 		EXPECT_EQ(2, sample->nr);
@@ -264,11 +236,8 @@ TEST_F(abi, excluded_user_part_gives_neither_marker_nor_record)
 	attr.exclude_callchain_kernel = 0;
 	attr.exclude_callchain_user = 1;
 	ring = open_syscall(&attr, SYS_getppid);
-	attr_holder(&attr);
-	holder = open_ring(&attr, 0, -1);
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	holder = open_holder(0, -1);
+	ASSERT_TRUE(sample_getppid(1));
 	ASSERT_EQ(1, count_samples(ring));
 	EXPECT_FALSE(sample_nr(ring, 0)->deferred);
 	EXPECT_FALSE(sample_nr(ring, 0)->has_user);
@@ -288,8 +257,7 @@ TEST_F(abi, event_without_callchains_defers_nothing)
 	attr.sample_type = PERF_SAMPLE_IP;
 	fd = perf_open(&attr, 0, -1, -1, 0);
 	ASSERT_LE(0, fd);
-	attr_holder(&attr);
-	holder = open_ring(&attr, 0, -1);
+	holder = open_holder(0, -1);
 	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_ENABLE, 0));
 	getppid_from_chain();
 	ASSERT_EQ(0, ioctl(fd, PERF_EVENT_IOC_DISABLE, 0));
@@ -299,62 +267,58 @@ TEST_F(abi, event_without_callchains_defers_nothing)
 
 TEST_F(abi, in_place_event_beside_a_deferred_one_has_the_same_frames)
 {
-	struct perf_event_attr attr;
-	struct up_ring *deferred, *in_place;
+	struct up_ring *deferred = open_enter(SYS_getppid, DEFER | OUTPUT);
+	struct up_ring *in_place = open_enter(SYS_getppid, 0);
 	struct up_rec *sample, *rec;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	deferred = open_syscall(&attr, SYS_getppid);
-	attr_enter(&attr, 0);
-	in_place = open_syscall(&attr, SYS_getppid);
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	ASSERT_TRUE(sample_getppid(1));
 	rec = answer_to(sample_nr(deferred, 0), deferred);
 	ASSERT_NE(NULL, rec);
 	ASSERT_EQ(1, count_samples(in_place));
 	EXPECT_EQ(0, count_records(in_place));
 	sample = sample_nr(in_place, 0);
-	ASSERT_TRUE(sample->has_user);
-	EXPECT_FALSE(sample->deferred);
-	EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user, rec->ips, rec->nr));
+	EXPECT_TRUE(has_frames(sample, rec->ips, rec->nr));
 }
 
-/* All events of one kind are served one after the other, the last opened first. */
+/*
+ * Three events of one kind, of which the second is deferred, and a fault at @addr. They
+ * are served one after the other, the last opened first.
+ */
+static void sample_fault(struct __test_metadata *_metadata, struct up_ring *ring[3],
+			 uint64_t sample_type, char *addr)
+{
+	struct perf_event_attr attr;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		attr_fault(&attr, i == 1 ? DEFER | OUTPUT : 0);
+		attr.sample_type |= sample_type;
+		ring[i] = open_ring(&attr, 0, -1);
+	}
+	ASSERT_TRUE(enable_all());
+	*addr = 1;
+	EXPECT_TRUE(drain_all());
+}
+
 TEST_F(abi, software_events_of_one_kind_have_the_user_part_that_each_asks_for)
 {
-	struct up_ring *first, *deferred, *last, *in_place[2];
-	struct perf_event_attr attr;
-	char *page;
 	size_t i, j, nr, size = getpagesize();
+	struct up_ring *ring[3];
+	struct up_rec *rec;
+	char *page;
 
 	page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, page);
-	attr_fault(&attr, 0);
-	first = open_ring(&attr, 0, -1);
-	attr_fault(&attr, DEFER | OUTPUT);
-	deferred = open_ring(&attr, 0, -1);
-	attr_fault(&attr, 0);
-	last = open_ring(&attr, 0, -1);
-	in_place[0] = first;
-	in_place[1] = last;
-	ASSERT_TRUE(enable_all());
-	*page = 1;
-	EXPECT_TRUE(drain_all());
-	nr = count_samples(deferred);
+	sample_fault(_metadata, ring, 0, page);
+	nr = count_samples(ring[1]);
 	ASSERT_LE(1, nr);
-	for (j = 0; j < 2; j++) {
-		ASSERT_EQ(nr, count_samples(in_place[j]));
-		EXPECT_EQ(0, count_records(in_place[j]));
+	for (j = 0; j < 3; j += 2) {
+		ASSERT_EQ(nr, count_samples(ring[j]));
+		EXPECT_EQ(0, count_records(ring[j]));
 		for (i = 0; i < nr; i++) {
-			struct up_rec *rec, *sample = sample_nr(in_place[j], i);
-
-			rec = answer_to(sample_nr(deferred, i), deferred);
+			rec = answer_to(sample_nr(ring[1], i), ring[1]);
 			ASSERT_NE(NULL, rec);
-			ASSERT_TRUE(sample->has_user);
-			EXPECT_FALSE(sample->deferred);
-			EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user,
-						    rec->ips, rec->nr));
+			EXPECT_TRUE(has_frames(sample_nr(ring[j], i), rec->ips, rec->nr));
 		}
 	}
 	munmap(page, size);
@@ -363,22 +327,13 @@ TEST_F(abi, software_events_of_one_kind_have_the_user_part_that_each_asks_for)
 /* Each of these samples is prepared anew, and the address is the event's. */
 TEST_F(abi, software_events_of_one_kind_have_the_address_of_the_fault)
 {
-	static const uint64_t bits[] = { 0, DEFER | OUTPUT, 0 };
-	struct perf_event_attr attr;
+	size_t i, j, nr, hits, size = getpagesize();
 	struct up_ring *ring[3];
 	char *page;
-	size_t i, j, nr, hits, size = getpagesize();
 
 	page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, page);
-	for (j = 0; j < 3; j++) {
-		attr_fault(&attr, bits[j]);
-		attr.sample_type |= PERF_SAMPLE_ADDR;
-		ring[j] = open_ring(&attr, 0, -1);
-	}
-	ASSERT_TRUE(enable_all());
-	page[123] = 1;
-	EXPECT_TRUE(drain_all());
+	sample_fault(_metadata, ring, PERF_SAMPLE_ADDR, page + 123);
 	nr = count_samples(ring[0]);
 	for (j = 0; j < 3; j++) {
 		ASSERT_EQ(nr, count_samples(ring[j]));
@@ -387,7 +342,7 @@ TEST_F(abi, software_events_of_one_kind_have_the_address_of_the_fault)
 
 			/* Other faults, if any, are the same for all. */
 			EXPECT_EQ(sample_nr(ring[0], i)->addr, addr);
-			hits += addr == (unsigned long)page + 123;
+			hits += addr == A(page) + 123;
 		}
 		EXPECT_EQ(1, hits);
 	}

@@ -7,44 +7,21 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "perf_abi.h"
 #include "walker_stubs.h"
-#include "unwind_harness.h"
+#include "perf_fixture.h"
 
 /* Of the kprobe PMU: a bit of config */
 #define RETPROBE	1
-
-FIXTURE(abi)
-{
-};
-
-FIXTURE_SETUP(abi)
-{
-	if (must_skip(_metadata, need_abi()))
-		return;
-	abi_begin();
-}
-
-FIXTURE_TEARDOWN(abi)
-{
-	abi_end();
-}
 
 /* ------------------------------------------------------------------------ */
 /* One unwind, one record						    */
 
 TEST_F(abi, two_samples_of_one_entry_share_a_cookie_and_a_record)
 {
-	struct perf_event_attr attr;
-	struct up_ring *enter, *exit;
+	struct up_ring *enter = open_enter(SYS_getppid, DEFER | OUTPUT);
+	struct up_ring *exit = open_exit(SYS_getppid, DEFER);
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	enter = open_syscall(&attr, SYS_getppid);
-	attr_exit(&attr, DEFER);
-	exit = open_syscall(&attr, SYS_getppid);
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	ASSERT_TRUE(sample_getppid(1));
 	ASSERT_EQ(1, count_samples(enter));
 	ASSERT_EQ(1, count_samples(exit));
 	EXPECT_EQ(1, count_records(enter));
@@ -55,17 +32,11 @@ TEST_F(abi, two_samples_of_one_entry_share_a_cookie_and_a_record)
 
 TEST_F(abi, each_entry_has_its_own_cookie_and_record)
 {
-	struct perf_event_attr attr;
-	struct up_ring *ring;
+	struct up_ring *ring = open_enter(SYS_getppid, DEFER | OUTPUT);
 	size_t i, j;
 	size_t wrong = 0;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	ring = open_syscall(&attr, SYS_getppid);
-	ASSERT_TRUE(enable_all());
-	for (i = 0; i < 50; i++)
-		getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	ASSERT_TRUE(sample_getppid(50));
 	ASSERT_EQ(50, count_samples(ring));
 	ASSERT_EQ(50, count_records(ring));
 	for (i = 0; i < 50; i++) {
@@ -79,18 +50,12 @@ TEST_F(abi, each_entry_has_its_own_cookie_and_record)
 /* CPU number plus one in the low 16 bits, a count above */
 TEST_F(abi, cookie_holds_the_cpu_of_the_request_and_a_count)
 {
-	struct perf_event_attr attr;
-	struct up_ring *ring;
+	struct up_ring *ring = open_enter(SYS_getppid, DEFER | OUTPUT);
 	uint64_t last = 0;
 	int i;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	ring = open_syscall(&attr, SYS_getppid);
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
-	ASSERT_TRUE(enable_all());
-	for (i = 0; i < 10; i++)
-		getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	ASSERT_TRUE(sample_getppid(10));
 	ASSERT_EQ(10, count_samples(ring));
 	for (i = 0; i < 10; i++) {
 		uint64_t cookie = sample_nr(ring, i)->cookie;
@@ -103,16 +68,11 @@ TEST_F(abi, cookie_holds_the_cpu_of_the_request_and_a_count)
 
 TEST_F(abi, many_events_on_one_sample_share_a_cookie_and_a_record)
 {
-	struct perf_event_attr attr;
 	int i;
 
-	for (i = 0; i < 5; i++) {
-		attr_enter(&attr, i ? DEFER : DEFER | OUTPUT);
-		open_syscall(&attr, SYS_getppid);
-	}
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	for (i = 0; i < 5; i++)
+		open_enter(SYS_getppid, i ? DEFER : DEFER | OUTPUT);
+	ASSERT_TRUE(sample_getppid(1));
 	for (i = 0; i < 5; i++) {
 		ASSERT_EQ(1, count_samples(&rings[i]));
 		EXPECT_EQ(!i, count_records(&rings[i]));
@@ -126,39 +86,31 @@ TEST_F(abi, many_events_on_one_sample_share_a_cookie_and_a_record)
  */
 TEST_F(abi, sample_within_the_callback_needs_no_record)
 {
-	struct up_ring *enter, *within;
+	struct up_ring *enter = open_enter(SYS_getppid, DEFER | OUTPUT);
+	struct up_ring *within;
 	struct perf_event_attr attr;
-	struct up_rec *sample;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	enter = open_syscall(&attr, SYS_getppid);
 	up_attr_init(&attr, pmu_type("kprobe"), RETPROBE, DEFER);
 	attr.exclude_callchain_kernel = 1;
 	attr.kprobe_func = A("perf_unwind_callback");
 	within = open_ring(&attr, 0, -1);
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	ASSERT_TRUE(sample_getppid(1));
 	ASSERT_EQ(1, count_samples(enter));
 	EXPECT_TRUE(has_chain(sample_nr(enter, 0), enter));
 	/* Other entries into the kernel have no stack to tell. */
 	ASSERT_EQ(1, count_samples(within));
-	sample = sample_nr(within, 0);
-	EXPECT_FALSE(sample->deferred);
-	EXPECT_TRUE(chain_syscall_ok(sample->user, sample->nr_user));
+	EXPECT_TRUE(has_chain_in_place(sample_nr(within, 0)));
 }
 
 TEST_F(abi, entry_that_sleeps_is_answered_once)
 {
+	struct up_ring *enter = open_enter(SYS_nanosleep, DEFER | OUTPUT);
+	struct up_ring *exit = open_exit(SYS_nanosleep, DEFER);
 	struct timespec ts = { .tv_nsec = 100000000 };
 	struct perf_event_attr attr;
-	struct up_ring *enter, *exit, *sleep;
+	struct up_ring *sleep;
 	size_t i, same = 0;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	enter = open_syscall(&attr, SYS_nanosleep);
-	attr_exit(&attr, DEFER);
-	exit = open_syscall(&attr, SYS_nanosleep);
 	up_attr_init(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, DEFER);
 	attr.exclude_callchain_kernel = 1;
 	sleep = open_ring(&attr, 0, -1);
@@ -195,52 +147,16 @@ FIXTURE_VARIANT(holder)
 	bool gets_it;
 };
 
-FIXTURE_VARIANT_ADD(holder, of_the_task)
-{
-	.cpu = -1,
-	.gets_it = true,
-};
+FIXTURE_VARIANT_ADD(holder, of_the_task) { .cpu = -1, .gets_it = true };
 
 /* With no other side-band bit */
-FIXTURE_VARIANT_ADD(holder, of_the_cpu)
-{
-	.task = ANY,
-	.gets_it = true,
-};
-
-FIXTURE_VARIANT_ADD(holder, of_the_task_on_the_cpu)
-{
-	.gets_it = true,
-};
-
-FIXTURE_VARIANT_ADD(holder, of_another_task)
-{
-	.task = OTHER,
-	.cpu = -1,
-};
-
-FIXTURE_VARIANT_ADD(holder, of_another_cpu)
-{
-	.task = ANY,
-	.cpu = 1,
-};
-
-FIXTURE_VARIANT_ADD(holder, of_the_task_on_another_cpu)
-{
-	.cpu = 1,
-};
-
-FIXTURE_VARIANT_ADD(holder, disabled)
-{
-	.cpu = -1,
-	.disabled = true,
-};
-
-FIXTURE_VARIANT_ADD(holder, without_user_callchains)
-{
-	.cpu = -1,
-	.exclude_user = true,
-};
+FIXTURE_VARIANT_ADD(holder, of_the_cpu) { .task = ANY, .gets_it = true };
+FIXTURE_VARIANT_ADD(holder, of_the_task_on_the_cpu) { .gets_it = true };
+FIXTURE_VARIANT_ADD(holder, of_another_task) { .task = OTHER, .cpu = -1 };
+FIXTURE_VARIANT_ADD(holder, of_another_cpu) { .task = ANY, .cpu = 1 };
+FIXTURE_VARIANT_ADD(holder, of_the_task_on_another_cpu) { .cpu = 1 };
+FIXTURE_VARIANT_ADD(holder, disabled) { .cpu = -1, .disabled = true };
+FIXTURE_VARIANT_ADD(holder, without_user_callchains) { .cpu = -1, .exclude_user = true };
 
 static pid_t idle_child(void)
 {
@@ -282,8 +198,7 @@ static void check_holder(struct __test_metadata *_metadata, struct _test_data_ho
 	struct up_ring *ring, *holder;
 	struct perf_event_attr attr;
 
-	attr_enter(&attr, bits);
-	ring = open_syscall(&attr, SYS_getppid);
+	ring = open_enter(SYS_getppid, bits);
 	attr_holder(&attr);
 	attr.disabled = variant->disabled;
 	attr.exclude_callchain_user = variant->exclude_user;
@@ -314,29 +229,21 @@ TEST_F(holder, alone_gets_the_record_if_it_is_its)
 
 TEST_F(abi, each_holder_gets_the_record_once)
 {
-	struct perf_event_attr attr;
-	struct up_rec *rec;
 	int i;
 
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
 	/* Sampling, two of the task, one of the task on this CPU, two of the CPU */
-	attr_enter(&attr, DEFER | OUTPUT);
-	open_syscall(&attr, SYS_getppid);
-	attr_holder(&attr);
-	open_ring(&attr, 0, -1);
-	open_ring(&attr, 0, -1);
-	open_ring(&attr, 0, nth_cpu(0));
-	open_ring(&attr, -1, nth_cpu(0));
-	open_ring(&attr, -1, nth_cpu(0));
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	open_enter(SYS_getppid, DEFER | OUTPUT);
+	open_holder(0, -1);
+	open_holder(0, -1);
+	open_holder(0, nth_cpu(0));
+	open_holder(-1, nth_cpu(0));
+	open_holder(-1, nth_cpu(0));
+	ASSERT_TRUE(sample_getppid(1));
 	for (i = 0; i < 6; i++) {
-		rec = answer_to(sample_nr(&rings[0], 0), &rings[i]);
-		ASSERT_NE(NULL, rec);
+		ASSERT_TRUE(has_chain(sample_nr(&rings[0], 0), &rings[i]));
 		EXPECT_EQ(1, count_records(&rings[i]));
-		EXPECT_EQ(rings[i].id, rec->id);
-		EXPECT_TRUE(chain_syscall_ok(rec->ips, rec->nr));
+		EXPECT_EQ(rings[i].id, record_nr(&rings[i], 0)->id);
 	}
 }
 
@@ -353,17 +260,12 @@ TEST_F(abi, group_delivers_samples_and_one_record_to_the_leaders_buffer)
 	leader = open_ring(&attr, 0, -1);
 	attr_enter(&attr, DEFER);
 	attr.disabled = 0;
-	enter = perf_open(&attr, 0, -1, leader->fd, 0);
+	enter = open_into(leader, &attr, leader->fd, SYS_getppid);
 	ASSERT_LE(0, enter);
 	attr_exit(&attr, DEFER);
 	attr.disabled = 0;
-	exit = perf_open(&attr, 0, -1, leader->fd, 0);
+	exit = open_into(leader, &attr, leader->fd, SYS_getppid);
 	ASSERT_LE(0, exit);
-	ASSERT_EQ(0, ioctl(enter, PERF_EVENT_IOC_SET_OUTPUT, leader->fd));
-	ASSERT_EQ(0, ioctl(exit, PERF_EVENT_IOC_SET_OUTPUT, leader->fd));
-	ASSERT_EQ(0, ioctl(enter, PERF_EVENT_IOC_SET_FILTER, "id == 110"));
-	ASSERT_EQ(0, ioctl(exit, PERF_EVENT_IOC_SET_FILTER, "id == 110"));
-	ASSERT_EQ(110, SYS_getppid);
 	ASSERT_EQ(0, up_enable(leader));
 	getppid_from_chain();
 	ASSERT_EQ(0, up_disable(leader));
@@ -383,19 +285,14 @@ TEST_F(abi, group_delivers_samples_and_one_record_to_the_leaders_buffer)
 
 TEST_F(abi, holders_that_share_a_buffer_put_a_record_each)
 {
+	struct up_ring *ring = open_enter(SYS_getppid, DEFER | OUTPUT);
 	struct perf_event_attr attr;
-	struct up_ring *ring;
 	int second;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	ring = open_syscall(&attr, SYS_getppid);
 	attr_holder(&attr);
-	second = perf_open(&attr, 0, -1, -1, 0);
+	second = open_into(ring, &attr, -1, -1);
 	ASSERT_LE(0, second);
-	ASSERT_EQ(0, ioctl(second, PERF_EVENT_IOC_SET_OUTPUT, ring->fd));
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	ASSERT_TRUE(sample_getppid(1));
 	ASSERT_EQ(1, count_samples(ring));
 	ASSERT_EQ(2, count_records(ring));
 	EXPECT_EQ(record_nr(ring, 0)->cookie, record_nr(ring, 1)->cookie);
@@ -408,31 +305,23 @@ TEST_F(abi, holders_that_share_a_buffer_put_a_record_each)
 
 TEST_F(abi, record_is_cut_to_the_holders_depth)
 {
+	struct up_ring *ring = open_enter(SYS_getppid, DEFER | OUTPUT);
 	struct perf_event_attr attr;
-	struct up_ring *ring, *shallow, *one;
+	struct up_ring *shallow, *one;
 	struct up_rec *rec;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	ring = open_syscall(&attr, SYS_getppid);
 	attr_holder(&attr);
 	attr.sample_max_stack = 2;
 	shallow = open_ring(&attr, 0, -1);
 	attr.sample_max_stack = 1;
 	one = open_ring(&attr, 0, -1);
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	ASSERT_TRUE(sample_getppid(1));
 	EXPECT_TRUE(has_chain(sample_nr(ring, 0), ring));
 	rec = answer_to(sample_nr(ring, 0), shallow);
 	ASSERT_NE(NULL, rec);
-	ASSERT_EQ(2, rec->nr);
-	EXPECT_EQ(A(chain_ip_syscall), rec->ips[0]);
-	EXPECT_EQ(A(chain_ip_middle), rec->ips[1]);
+	EXPECT_TRUE(up_frames_equal(rec->ips, rec->nr, chain_frames, 2));
 	EXPECT_EQ(UP_DEFERRED_SIZE(2), rec->size);
-	rec = answer_to(sample_nr(ring, 0), one);
-	ASSERT_NE(NULL, rec);
-	ASSERT_EQ(1, rec->nr);
-	EXPECT_EQ(A(chain_ip_syscall), rec->ips[0]);
+	EXPECT_TRUE(is_answered(sample_nr(ring, 0), one, chain_frames, 1));
 }
 
 TEST_F(abi, depth_of_the_sampling_event_limits_its_kernel_part_only)
@@ -444,11 +333,8 @@ TEST_F(abi, depth_of_the_sampling_event_limits_its_kernel_part_only)
 	attr.exclude_callchain_kernel = 0;
 	attr.sample_max_stack = 1;
 	ring = open_syscall(&attr, SYS_getppid);
-	attr_holder(&attr);
-	holder = open_ring(&attr, 0, -1);
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	holder = open_holder(0, -1);
+	ASSERT_TRUE(sample_getppid(1));
 	ASSERT_EQ(1, count_samples(ring));
 	EXPECT_EQ(1, sample_nr(ring, 0)->nr_kernel);
 	EXPECT_EQ(4, sample_nr(ring, 0)->nr);
@@ -457,42 +343,26 @@ TEST_F(abi, depth_of_the_sampling_event_limits_its_kernel_part_only)
 
 TEST_F(abi, record_is_cut_to_the_sysctl_depth)
 {
-	struct perf_event_attr attr;
 	struct up_ring *ring;
-	struct up_rec *rec;
 
 	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_STACK, 3));
-	attr_enter(&attr, DEFER | OUTPUT);
-	ring = open_syscall(&attr, SYS_getppid);
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
-	rec = answer_to(sample_nr(ring, 0), ring);
-	ASSERT_NE(NULL, rec);
-	ASSERT_EQ(3, rec->nr);
-	EXPECT_EQ(A(chain_ip_syscall), rec->ips[0]);
-	EXPECT_EQ(A(chain_ip_middle), rec->ips[1]);
-	EXPECT_EQ(A(chain_ip_outer), rec->ips[2]);
+	ring = open_enter(SYS_getppid, DEFER | OUTPUT);
+	ASSERT_TRUE(sample_getppid(1));
+	EXPECT_TRUE(is_answered(sample_nr(ring, 0), ring, chain_frames, 3));
 }
 
 TEST_F(abi, holder_cannot_exceed_the_sysctl_depth)
 {
 	struct perf_event_attr attr;
 	struct up_ring *ring, *holder;
-	struct up_rec *rec;
 
 	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_STACK, 2));
-	attr_enter(&attr, DEFER);
-	ring = open_syscall(&attr, SYS_getppid);
+	ring = open_enter(SYS_getppid, DEFER);
 	attr_holder(&attr);
 	attr.sample_max_stack = 100;
 	holder = open_ring(&attr, 0, -1);
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
-	rec = answer_to(sample_nr(ring, 0), holder);
-	ASSERT_NE(NULL, rec);
-	EXPECT_EQ(2, rec->nr);
+	ASSERT_TRUE(sample_getppid(1));
+	EXPECT_TRUE(is_answered(sample_nr(ring, 0), holder, chain_frames, 2));
 }
 
 /*
@@ -511,9 +381,7 @@ static bool try_contexts(struct __test_metadata *_metadata, int contexts, bool k
 	attr_enter(&attr, DEFER | OUTPUT);
 	attr.exclude_callchain_kernel = !kernel;
 	ring = open_syscall(&attr, SYS_getppid);
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	ASSERT_TRUE(sample_getppid(1));
 	ASSERT_EQ(1, count_samples(ring));
 	sample = sample_nr(ring, 0);
 	EXPECT_FALSE(sample->bad);
@@ -552,7 +420,6 @@ TEST_F(abi, return_address_cannot_pose_as_the_marker)
 		.stub = A(stub_plain), .sp = A(stack + 4096), .fp = A(stack + 4100),
 		.nr = SYS_getppid,
 	};
-	struct perf_event_attr attr;
 	struct up_ring *ring;
 	struct up_rec *sample;
 
@@ -563,8 +430,7 @@ TEST_F(abi, return_address_cannot_pose_as_the_marker)
 	stack[4111] = 0x123456;
 	/* Room for PERF_CONTEXT_USER and not for marker and cookie */
 	ASSERT_EQ(0, up_write_number(SYSCTL_MAX_CONTEXTS, 1));
-	attr_enter(&attr, DEFER | OUTPUT);
-	ring = open_syscall(&attr, SYS_getppid);
+	ring = open_enter(SYS_getppid, DEFER | OUTPUT);
 	ASSERT_TRUE(enable_all());
 	probe_at(&p);
 	EXPECT_TRUE(drain_all());

@@ -6,27 +6,10 @@
 #include <signal.h>
 #include <sys/io.h>
 
-#include "perf_abi.h"
 #include "walker_stubs.h"
-#include "unwind_harness.h"
+#include "perf_fixture.h"
 
 #define SYSCTL_OPTIMIZE		"/proc/sys/debug/kprobes-optimization"
-
-FIXTURE(abi)
-{
-};
-
-FIXTURE_SETUP(abi)
-{
-	if (must_skip(_metadata, need_abi()))
-		return;
-	abi_begin();
-}
-
-FIXTURE_TEARDOWN(abi)
-{
-	abi_end();
-}
 
 /* ------------------------------------------------------------------------ */
 /* Samples that cannot be deferred					    */
@@ -51,15 +34,10 @@ TEST_F(abi, refused_sample_has_its_frames_taken_in_place)
 	ring = open_ring(&attr, 0, -1);
 	/* In the same buffer: where the system call ends */
 	attr_exit(&attr, 0);
-	end = perf_open(&attr, 0, -1, -1, 0);
+	end = open_into(ring, &attr, -1, SYS_getppid);
 	ASSERT_LE(0, end);
-	ASSERT_EQ(0, ioctl(end, PERF_EVENT_IOC_SET_OUTPUT, ring->fd));
-	/* getppid() */
-	ASSERT_EQ(0, ioctl(end, PERF_EVENT_IOC_SET_FILTER, "id == 110"));
 	ASSERT_EQ(0, ioctl(end, PERF_EVENT_IOC_ENABLE, 0));
-	ASSERT_TRUE(enable_all());
-	getppid_from_chain();
-	EXPECT_TRUE(drain_all());
+	ASSERT_TRUE(sample_getppid(1));
 	EXPECT_EQ(0, count_records(ring));
 	for (i = 0; (sample = sample_nr(ring, i)); i++) {
 		EXPECT_FALSE(sample->deferred);
@@ -72,7 +50,7 @@ TEST_F(abi, refused_sample_has_its_frames_taken_in_place)
 	close(end);
 }
 
-static void handler_nothing(int sig)
+static void ignore_signal(int sig)
 {
 }
 
@@ -83,7 +61,7 @@ static void handler_nothing(int sig)
  */
 TEST_F(abi, fault_while_a_signal_frame_is_set_up_has_an_empty_user_part)
 {
-	struct sigaction action = { .sa_handler = handler_nothing, .sa_flags = SA_ONSTACK };
+	struct sigaction action = { .sa_handler = ignore_signal, .sa_flags = SA_ONSTACK };
 	stack_t stack = { .ss_size = 64 * 1024 };
 	struct perf_event_attr attr;
 	struct up_rec *sample;
@@ -244,18 +222,15 @@ TEST_F(abi, user_workers_have_no_user_part)
  */
 TEST_F(abi, last_sample_before_the_limit_is_unwound_in_place)
 {
-	struct perf_event_attr attr;
-	struct up_ring *ring;
+	struct up_ring *ring = open_enter(SYS_getppid, DEFER | OUTPUT);
 	struct up_rec *rec;
 	int i, j;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	ring = open_syscall(&attr, SYS_getppid);
 	for (i = 1; i <= 4; i++) {
 		up_reset(ring);
 		ASSERT_EQ(0, ioctl(ring->fd, PERF_EVENT_IOC_REFRESH, i));
 		for (j = 0; j < 6; j++)
-			chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+			chain0(SYS_getppid);
 		up_drain(ring);
 		EXPECT_EQ(0, up_count_bad(ring));
 		ASSERT_EQ(i, count_samples(ring));
@@ -267,9 +242,7 @@ TEST_F(abi, last_sample_before_the_limit_is_unwound_in_place)
 				EXPECT_NE(NULL, answer_to(rec, ring));
 				continue;
 			}
-			EXPECT_FALSE(rec->deferred);
-			ASSERT_TRUE(rec->has_user);
-			EXPECT_TRUE(chain_syscall_ok(rec->user, rec->nr_user));
+			EXPECT_TRUE(has_chain_in_place(rec));
 		}
 	}
 }
@@ -282,7 +255,7 @@ TEST_F(abi, last_sample_before_the_limit_is_unwound_in_place)
 TEST_F(abi, breakpoint_on_the_way_out_is_answered_in_place_and_makes_no_livelock)
 {
 	static const char func[] = "native_tss_update_io_bitmap";
-	long long type = up_read_number("/sys/bus/event_source/devices/kprobe/type");
+	int type = pmu_type("kprobe");
 	long long optimized = up_read_number(SYSCTL_OPTIMIZE);
 	struct perf_event_attr attr;
 	struct up_ring *ring;
@@ -309,7 +282,7 @@ TEST_F(abi, breakpoint_on_the_way_out_is_answered_in_place_and_makes_no_livelock
 	up_write_number(SYSCTL_OPTIMIZE, 0);
 	ASSERT_EQ(0, up_enable(ring));
 	for (i = 0; i < 20; i++)
-		chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+		chain0(SYS_getppid);
 	ASSERT_EQ(0, up_disable(ring));
 	if (optimized > 0)
 		up_write_number(SYSCTL_OPTIMIZE, optimized);
@@ -332,52 +305,57 @@ TEST_F(abi, breakpoint_on_the_way_out_is_answered_in_place_and_makes_no_livelock
 /* ------------------------------------------------------------------------ */
 /* Task work in the middle of a system call				    */
 
-/*
- * io_uring_enter() runs task work when it looks for completions. Later samples in
- * the same system call have the trace in themselves.
- */
-TEST_F(abi, sample_after_the_unwind_holds_the_frames_of_the_record)
+/* io_uring_enter() runs task work when it looks for completions. */
+static void sample_uring_enter(struct __test_metadata *_metadata)
 {
 	struct io_uring_params params = {};
-	struct perf_event_attr attr;
-	struct up_ring *enter, *exit, *in_place;
-	struct up_rec *sample, *rec;
-	int fd;
+	int fd = syscall(SYS_io_uring_setup, 4, &params);
 
-	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
-		return;
-	fd = syscall(SYS_io_uring_setup, 4, &params);
 	ASSERT_LE(0, fd);
-	attr_enter(&attr, DEFER | OUTPUT);
-	enter = open_syscall(&attr, SYS_io_uring_enter);
-	attr_exit(&attr, DEFER);
-	exit = open_syscall(&attr, SYS_io_uring_enter);
-	attr_exit(&attr, 0);
-	in_place = open_syscall(&attr, SYS_io_uring_enter);
 	ASSERT_TRUE(enable_all());
 	EXPECT_EQ(0, chain_syscall(SYS_io_uring_enter, fd, 0, 0,
 				   IORING_ENTER_GETEVENTS, 0, 0));
 	EXPECT_TRUE(drain_all());
-	ASSERT_EQ(1, count_samples(enter));
-	ASSERT_EQ(1, count_records(enter));
-	rec = answer_to(sample_nr(enter, 0), enter);
-	ASSERT_NE(NULL, rec);
-	EXPECT_TRUE(chain_syscall_ok(rec->ips, rec->nr));
-
-	ASSERT_EQ(1, count_samples(exit));
-	sample = sample_nr(exit, 0);
-	EXPECT_LE(rec->time, sample->time);
-	EXPECT_FALSE(sample->deferred);
-	ASSERT_TRUE(sample->has_user);
-	EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user, rec->ips, rec->nr));
-	sample = sample_nr(in_place, 0);
-	ASSERT_TRUE(sample->has_user);
-	EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user, rec->ips, rec->nr));
 	close(fd);
 }
 
-static void ignore_signal(int sig)
+/* Later samples in the same system call have the trace in themselves. */
+TEST_F(abi, sample_after_the_unwind_holds_the_frames_of_the_record)
 {
+	struct up_ring *enter, *exit, *in_place;
+	struct up_rec *rec;
+
+	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
+		return;
+	enter = open_enter(SYS_io_uring_enter, DEFER | OUTPUT);
+	exit = open_exit(SYS_io_uring_enter, DEFER);
+	in_place = open_exit(SYS_io_uring_enter, 0);
+	sample_uring_enter(_metadata);
+	ASSERT_EQ(1, count_samples(enter));
+	ASSERT_EQ(1, count_records(enter));
+	ASSERT_TRUE(has_chain(sample_nr(enter, 0), enter));
+	rec = record_nr(enter, 0);
+	ASSERT_EQ(1, count_samples(exit));
+	EXPECT_LE(rec->time, sample_nr(exit, 0)->time);
+	EXPECT_TRUE(has_chain_in_place(sample_nr(exit, 0)));
+	EXPECT_TRUE(has_chain_in_place(sample_nr(in_place, 0)));
+}
+
+TEST_F(abi, frames_from_the_cache_respect_the_events_depth)
+{
+	struct up_ring *enter, *exit;
+	struct perf_event_attr attr;
+
+	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
+		return;
+	enter = open_enter(SYS_io_uring_enter, DEFER | OUTPUT);
+	attr_exit(&attr, DEFER);
+	attr.sample_max_stack = 2;
+	exit = open_syscall(&attr, SYS_io_uring_enter);
+	sample_uring_enter(_metadata);
+	EXPECT_NE(NULL, answer_to(sample_nr(enter, 0), enter));
+	ASSERT_EQ(1, count_samples(exit));
+	EXPECT_TRUE(has_frames(sample_nr(exit, 0), chain_frames, 2));
 }
 
 /*
@@ -391,7 +369,6 @@ TEST_F(abi, frames_from_the_cache_are_not_walked_in_place)
 	struct sigaction sa = { .sa_handler = ignore_signal };
 	struct perf_event_attr attr;
 	struct up_ring *enter, *deliver;
-	struct up_rec *sample, *rec;
 	struct probe p = {
 		.stub = A(stub_push), .sp = A(&stack[8000]), .fp = A(&stack[8008]),
 		.nr = SYS_tgkill, .args = { getpid(), my_tid(), SIGUSR1 },
@@ -404,53 +381,15 @@ TEST_F(abi, frames_from_the_cache_are_not_walked_in_place)
 	stack[8000] = frames[1];
 	stack[8009] = frames[2];
 	ASSERT_EQ(0, sigaction(SIGUSR1, &sa, NULL));
-	attr_enter(&attr, DEFER | OUTPUT);
-	enter = open_syscall(&attr, SYS_tgkill);
+	enter = open_enter(SYS_tgkill, DEFER | OUTPUT);
 	attr_tracepoint(&attr, "signal", "signal_deliver", DEFER);
 	deliver = open_ring(&attr, 0, -1);
 	ASSERT_TRUE(enable_all());
 	probe_at(&p);
 	EXPECT_TRUE(drain_all());
-	rec = answer_to(sample_nr(enter, 0), enter);
-	ASSERT_NE(NULL, rec);
-	EXPECT_TRUE(up_frames_equal(rec->ips, rec->nr, frames, ARRAY_SIZE(frames)));
+	EXPECT_TRUE(is_answered(sample_nr(enter, 0), enter, frames, ARRAY_SIZE(frames)));
 	ASSERT_EQ(1, count_samples(deliver));
-	sample = sample_nr(deliver, 0);
-	EXPECT_FALSE(sample->deferred);
-	ASSERT_TRUE(sample->has_user);
-	EXPECT_TRUE(up_frames_equal(sample->user, sample->nr_user, frames,
-				    ARRAY_SIZE(frames)));
-}
-
-TEST_F(abi, frames_from_the_cache_respect_the_events_depth)
-{
-	struct io_uring_params params = {};
-	struct perf_event_attr attr;
-	struct up_ring *enter, *exit;
-	struct up_rec *sample;
-	int fd;
-
-	if (must_skip(_metadata, need_file("/proc/sys/kernel/io_uring_disabled")))
-		return;
-	fd = syscall(SYS_io_uring_setup, 4, &params);
-	ASSERT_LE(0, fd);
-	attr_enter(&attr, DEFER | OUTPUT);
-	enter = open_syscall(&attr, SYS_io_uring_enter);
-	attr_exit(&attr, DEFER);
-	attr.sample_max_stack = 2;
-	exit = open_syscall(&attr, SYS_io_uring_enter);
-	ASSERT_TRUE(enable_all());
-	EXPECT_EQ(0, chain_syscall(SYS_io_uring_enter, fd, 0, 0,
-				   IORING_ENTER_GETEVENTS, 0, 0));
-	EXPECT_TRUE(drain_all());
-	EXPECT_NE(NULL, answer_to(sample_nr(enter, 0), enter));
-	ASSERT_EQ(1, count_samples(exit));
-	sample = sample_nr(exit, 0);
-	ASSERT_TRUE(sample->has_user);
-	ASSERT_EQ(2, sample->nr_user);
-	EXPECT_EQ(A(chain_ip_syscall), sample->user[0]);
-	EXPECT_EQ(A(chain_ip_middle), sample->user[1]);
-	close(fd);
+	EXPECT_TRUE(has_frames(sample_nr(deliver, 0), frames, ARRAY_SIZE(frames)));
 }
 
 TEST_HARNESS_MAIN

@@ -56,7 +56,7 @@ TEST(callchains_in_place_work_either_way)
 	ASSERT_EQ(0, ioctl(ring.fd, PERF_EVENT_IOC_SET_FILTER, "id == 110"));
 	ASSERT_EQ(110, SYS_getppid);
 	ASSERT_EQ(0, up_enable(&ring));
-	chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+	chain0(SYS_getppid);
 	ASSERT_EQ(0, up_disable(&ring));
 	up_drain(&ring);
 	EXPECT_EQ(0, up_count_bad(&ring));

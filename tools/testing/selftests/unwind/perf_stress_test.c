@@ -227,7 +227,7 @@ static void *migrate(void *data)
 		chain_syscall(SYS_sched_setaffinity, 0, sizeof(set), (long)&set, 0, 0, 0);
 		for (j = 0; j < 2000; j++)
 			__atomic_add_fetch(&x, j, __ATOMIC_RELAXED);
-		chain_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+		chain0(SYS_sched_yield);
 	}
 	return NULL;
 }
@@ -251,7 +251,9 @@ static void run_workers(struct __test_metadata *_metadata, struct worker *worker
 	}
 }
 
-TEST_F_TIMEOUT(stress, system_wide_events_answer_every_cookie_of_migrating_threads, 120)
+/* Events of the whole system, or with @pid of 0, inherited ones of this process */
+static void check_migrating(struct __test_metadata *_metadata,
+			    struct _test_data_stress *self, pid_t pid)
 {
 	struct worker workers[WORKERS];
 	pid_t tids[WORKERS];
@@ -259,7 +261,7 @@ TEST_F_TIMEOUT(stress, system_wide_events_answer_every_cookie_of_migrating_threa
 
 	if (must_skip(_metadata, need_cpus(2)))
 		return;
-	open_all(_metadata, self, -1);
+	open_all(_metadata, self, pid);
 	enable_all(self);
 	run_workers(_metadata, workers, tids, 200);
 	drain_all(self);
@@ -267,20 +269,14 @@ TEST_F_TIMEOUT(stress, system_wide_events_answer_every_cookie_of_migrating_threa
 	EXPECT_LT(0, tot.deferred);
 }
 
+TEST_F_TIMEOUT(stress, system_wide_events_answer_every_cookie_of_migrating_threads, 120)
+{
+	check_migrating(_metadata, self, -1);
+}
+
 TEST_F_TIMEOUT(stress, inherited_events_answer_every_cookie_of_migrating_threads, 120)
 {
-	struct worker workers[WORKERS];
-	pid_t tids[WORKERS];
-	struct totals tot;
-
-	if (must_skip(_metadata, need_cpus(2)))
-		return;
-	open_all(_metadata, self, 0);
-	enable_all(self);
-	run_workers(_metadata, workers, tids, 200);
-	drain_all(self);
-	check_all(_metadata, self, tids, WORKERS, &tot);
-	EXPECT_LT(0, tot.deferred);
+	check_migrating(_metadata, self, 0);
 }
 
 #define CHILDREN	32
@@ -292,10 +288,10 @@ static void child_end(int how)
 	int i;
 
 	for (i = 0; i < 20; i++)
-		chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+		chain0(SYS_getppid);
 	switch (how % 4) {
 	case 0:
-		chain_syscall(SYS_exit_group, 0, 0, 0, 0, 0, 0);
+		chain0(SYS_exit_group);
 		break;
 	case 1:
 		chain_syscall(SYS_execve, (long)"/bin/true", (long)argv, 0, 0, 0, 0);
@@ -305,7 +301,7 @@ static void child_end(int how)
 		chain_syscall(SYS_kill, getpid(), SIGTERM, 0, 0, 0, 0);
 		break;
 	case 3:
-		chain_syscall(SYS_exit, 0, 0, 0, 0, 0, 0);
+		chain0(SYS_exit);
 		break;
 	}
 	_exit(1);
@@ -341,13 +337,14 @@ static void open_enter(struct __test_metadata *_metadata, struct _test_data_stre
 	open_everywhere(_metadata, self, &attr, pid);
 }
 
-TEST_F_TIMEOUT(stress, system_wide_events_answer_every_cookie_of_ending_tasks, 120)
+static void check_ending(struct __test_metadata *_metadata, struct _test_data_stress *self,
+			 pid_t pid)
 {
 	pid_t pids[CHILDREN];
 	struct totals tot;
 
-	open_all(_metadata, self, -1);
-	open_enter(_metadata, self, -1);
+	open_all(_metadata, self, pid);
+	open_enter(_metadata, self, pid);
 	enable_all(self);
 	run_children(_metadata, pids);
 	drain_all(self);
@@ -355,18 +352,14 @@ TEST_F_TIMEOUT(stress, system_wide_events_answer_every_cookie_of_ending_tasks, 1
 	EXPECT_LE(20 * CHILDREN, tot.deferred);
 }
 
+TEST_F_TIMEOUT(stress, system_wide_events_answer_every_cookie_of_ending_tasks, 120)
+{
+	check_ending(_metadata, self, -1);
+}
+
 TEST_F_TIMEOUT(stress, inherited_events_answer_every_cookie_of_ending_tasks, 120)
 {
-	pid_t pids[CHILDREN];
-	struct totals tot;
-
-	open_all(_metadata, self, 0);
-	open_enter(_metadata, self, 0);
-	enable_all(self);
-	run_children(_metadata, pids);
-	drain_all(self);
-	check_all(_metadata, self, pids, CHILDREN, &tot);
-	EXPECT_LE(20 * CHILDREN, tot.deferred);
+	check_ending(_metadata, self, 0);
 }
 
 struct toggle {
@@ -392,7 +385,7 @@ static void *open_and_close(void *data)
 			toggle->failures++;
 			break;
 		}
-		chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+		chain0(SYS_getppid);
 		close(fd);
 		toggle->rounds++;
 	}
@@ -444,7 +437,7 @@ TEST_F_TIMEOUT(stress, only_event_switched_on_and_off_answers_every_sample, 120)
 		ASSERT_EQ(110, SYS_getppid);
 		ASSERT_EQ(0, up_enable(&ring));
 		for (j = 0; j < 5; j++)
-			chain_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+			chain0(SYS_getppid);
 		ASSERT_EQ(0, up_disable(&ring));
 		up_drain(&ring);
 		ASSERT_EQ(0, up_count_bad(&ring));

@@ -5,39 +5,28 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "perf_abi.h"
-#include "unwind_harness.h"
-
-FIXTURE(abi)
-{
-};
-
-FIXTURE_SETUP(abi)
-{
-	if (must_skip(_metadata, need_abi()))
-		return;
-	abi_begin();
-}
-
-FIXTURE_TEARDOWN(abi)
-{
-	abi_end();
-}
+#include "perf_fixture.h"
 
 /* ------------------------------------------------------------------------ */
 /* Inheritance, threads, CPUs						    */
 
-TEST_F(abi, inherited_event_defers_in_child_processes)
+/* Switch on an inherited event on each CPU. */
+static bool trace_children(long nr)
 {
 	struct perf_event_attr attr;
+
+	attr_enter(&attr, DEFER | OUTPUT);
+	open_inherited(&attr);
+	return !set_filter_all("id == %ld", nr) && enable_all();
+}
+
+TEST_F(abi, inherited_event_defers_in_child_processes)
+{
 	int status, i, n;
 	pid_t pid[4];
 	size_t wrong = 0;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	open_inherited(&attr);
-	ASSERT_EQ(0, set_filter_all("id == %d", SYS_getppid));
-	ASSERT_TRUE(enable_all());
+	ASSERT_TRUE(trace_children(SYS_getppid));
 	for (i = 0; i < 4; i++) {
 		pid[i] = fork();
 		ASSERT_LE(0, pid[i]);
@@ -71,16 +60,12 @@ static void *getppid_thread(void *tid)
 
 TEST_F(abi, inherited_event_defers_in_threads)
 {
-	struct perf_event_attr attr;
 	pthread_t thread[4];
 	pid_t tid[4];
 	int i;
 	size_t wrong = 0;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	open_inherited(&attr);
-	ASSERT_EQ(0, set_filter_all("id == %d", SYS_getppid));
-	ASSERT_TRUE(enable_all());
+	ASSERT_TRUE(trace_children(SYS_getppid));
 	for (i = 0; i < 4; i++)
 		wrong += pthread_create(&thread[i], NULL, getppid_thread, &tid[i]) != 0;
 	ASSERT_EQ(0, wrong);
@@ -93,11 +78,19 @@ TEST_F(abi, inherited_event_defers_in_threads)
 	EXPECT_EQ(0, wrong);
 }
 
+static long migrate_from_chain(int index)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(nth_cpu(index), &set);
+	return chain_syscall(SYS_sched_setaffinity, 0, sizeof(set), (long)&set, 0, 0, 0);
+}
+
 TEST_F(abi, sample_and_record_are_on_the_cpus_where_they_happened)
 {
 	struct perf_event_attr attr;
 	struct up_rec *sample, *rec;
-	cpu_set_t set;
 
 	if (must_skip(_metadata, need_cpus(2)))
 		return;
@@ -105,15 +98,11 @@ TEST_F(abi, sample_and_record_are_on_the_cpus_where_they_happened)
 	attr_enter(&attr, DEFER | OUTPUT);
 	open_ring(&attr, -1, nth_cpu(0));
 	open_ring(&attr, -1, nth_cpu(1));
-	ASSERT_EQ(0, set_filter(&rings[0], "id == %d && common_pid == %d",
-				SYS_sched_setaffinity, my_tid()));
-	ASSERT_EQ(0, set_filter(&rings[1], "id == %d && common_pid == %d",
-				SYS_sched_setaffinity, my_tid()));
+	ASSERT_EQ(0, set_filter_all("id == %d && common_pid == %d", SYS_sched_setaffinity,
+				    my_tid()));
 	ASSERT_TRUE(enable_all());
 	/* The sample is taken on the first CPU, the system call ends on the second */
-	CPU_ZERO(&set);
-	CPU_SET(nth_cpu(1), &set);
-	ASSERT_EQ(0, chain_syscall(SYS_sched_setaffinity, 0, sizeof(set), (long)&set, 0, 0, 0));
+	ASSERT_EQ(0, migrate_from_chain(1));
 	EXPECT_TRUE(drain_all());
 	ASSERT_EQ(1, count_samples(&rings[0]));
 	EXPECT_EQ(0, count_records(&rings[0]));
@@ -129,22 +118,15 @@ TEST_F(abi, sample_and_record_are_on_the_cpus_where_they_happened)
 
 TEST_F(abi, task_event_finds_its_record_after_a_migration)
 {
-	struct perf_event_attr attr;
 	struct up_ring *ring;
-	cpu_set_t set;
 	int i;
 
 	if (must_skip(_metadata, need_cpus(2)))
 		return;
-	attr_enter(&attr, DEFER | OUTPUT);
-	ring = open_syscall(&attr, SYS_sched_setaffinity);
+	ring = open_enter(SYS_sched_setaffinity, DEFER | OUTPUT);
 	ASSERT_TRUE(enable_all());
-	for (i = 0; i < 100; i++) {
-		CPU_ZERO(&set);
-		CPU_SET(nth_cpu(i & 1), &set);
-		ASSERT_EQ(0, chain_syscall(SYS_sched_setaffinity, 0, sizeof(set),
-					   (long)&set, 0, 0, 0));
-	}
+	for (i = 0; i < 100; i++)
+		ASSERT_EQ(0, migrate_from_chain(i & 1));
 	EXPECT_TRUE(drain_all());
 	ASSERT_EQ(100, count_samples(ring));
 	ASSERT_EQ(100, count_records(ring));
@@ -154,12 +136,10 @@ TEST_F(abi, task_event_finds_its_record_after_a_migration)
 
 static void *getppid_without_memory(void *rec)
 {
-	struct perf_event_attr attr;
 	struct up_ring *ring;
 	struct up_rec *sample;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	ring = open_syscall(&attr, SYS_getppid);
+	ring = open_enter(SYS_getppid, DEFER | OUTPUT);
 	/* This thread has no memory for traces yet. */
 	if (!enable_all() || write_file(FAIL_NTH, "1"))
 		return NULL;
@@ -193,60 +173,52 @@ TEST_F(abi, record_says_that_there_was_no_memory)
 /* ------------------------------------------------------------------------ */
 /* The life of a task							    */
 
-/* Two events of a child that waits for a byte before it goes on. */
-static pid_t traced_child(struct __test_metadata *_metadata, long nr, int *go)
+/*
+ * Two events of a child that makes a system call, and ends with status 0. It waits for
+ * them to be there.
+ */
+static void trace_child(struct __test_metadata *_metadata, long nr, const char *path)
 {
+	static const char * const argv[] = { "true", NULL };
 	struct perf_event_attr attr;
-	int pipefd[2];
+	int go[2], status;
 	pid_t pid;
+	char c;
 
-	ASSERT_EQ(0, pipe(pipefd));
+	ASSERT_EQ(0, pipe(go));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
-		static const char * const argv[] = { "true", NULL };
-		char c;
-
-		close(pipefd[1]);
-		if (read(pipefd[0], &c, 1) != 1)
-			_exit(1);
-		if (nr == SYS_execve)
-			chain_syscall(nr, (long)"/bin/true", (long)argv, 0, 0, 0, 0);
-		else
-			chain_syscall(nr, 0, 0, 0, 0, 0, 0);
+		close(go[1]);
+		if (read(go[0], &c, 1) == 1)
+			chain_syscall(nr, (long)path, path ? (long)argv : 0, 0, 0, 0, 0);
 		_exit(1);
 	}
-	close(pipefd[0]);
+	close(go[0]);
 	attr_enter(&attr, DEFER | OUTPUT);
 	open_ring(&attr, pid, -1);
-	ASSERT_EQ(0, set_filter(&rings[0], "id == %ld", nr));
 	attr_exit(&attr, DEFER | OUTPUT);
 	open_ring(&attr, pid, -1);
-	ASSERT_EQ(0, set_filter(&rings[1], "id == %ld", nr));
+	ASSERT_EQ(0, set_filter_all("id == %ld", nr));
 	ASSERT_TRUE(enable_all());
-	*go = pipefd[1];
-	return pid;
-}
-
-TEST_F(abi, exec_is_answered_with_the_old_image_then_the_new_one)
-{
-	struct up_rec *rec, *enter, *exit;
-	int status, go;
-	pid_t pid;
-
-	if (must_skip(_metadata, need_file("/bin/true")))
-		return;
-	pid = traced_child(_metadata, SYS_execve, &go);
-	ASSERT_EQ(1, write(go, "x", 1));
+	ASSERT_EQ(1, write(go[1], "x", 1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
 	EXPECT_TRUE(drain_all());
 	ASSERT_EQ(1, count_samples(&rings[0]));
+	EXPECT_TRUE(has_chain(sample_nr(&rings[0], 0), &rings[0]));
+}
+
+TEST_F(abi, exec_is_answered_with_the_old_image_then_the_new_one)
+{
+	struct up_rec *rec, *exit;
+
+	if (must_skip(_metadata, need_file("/bin/true")))
+		return;
+	trace_child(_metadata, SYS_execve, "/bin/true");
 	ASSERT_EQ(1, count_samples(&rings[1]));
-	enter = sample_nr(&rings[0], 0);
 	exit = sample_nr(&rings[1], 0);
-	EXPECT_TRUE(has_chain(enter, &rings[0]));
-	EXPECT_NE(enter->cookie, exit->cookie);
+	EXPECT_NE(sample_nr(&rings[0], 0)->cookie, exit->cookie);
 	rec = answer_to(exit, &rings[1]);
 	ASSERT_NE(NULL, rec);
 	/* A program that has not run yet has one frame */
@@ -256,35 +228,22 @@ TEST_F(abi, exec_is_answered_with_the_old_image_then_the_new_one)
 
 TEST_F(abi, exit_is_answered_before_the_events_go)
 {
-	int status, go;
-	pid_t pid;
-
-	pid = traced_child(_metadata, SYS_exit_group, &go);
-	ASSERT_EQ(1, write(go, "x", 1));
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	EXPECT_EQ(0, status);
-	EXPECT_TRUE(drain_all());
-	ASSERT_EQ(1, count_samples(&rings[0]));
+	trace_child(_metadata, SYS_exit_group, NULL);
 	EXPECT_EQ(0, count_samples(&rings[1]));
-	EXPECT_TRUE(has_chain(sample_nr(&rings[0], 0), &rings[0]));
 }
 
 TEST_F(abi, exit_of_inherited_events_is_answered)
 {
-	struct perf_event_attr attr;
 	int status, i;
 	pid_t pid[20];
 	size_t wrong = 0;
 
-	attr_enter(&attr, DEFER | OUTPUT);
-	open_inherited(&attr);
-	ASSERT_EQ(0, set_filter_all("id == %d", SYS_exit_group));
-	ASSERT_TRUE(enable_all());
+	ASSERT_TRUE(trace_children(SYS_exit_group));
 	for (i = 0; i < 20; i++) {
 		pid[i] = fork();
 		ASSERT_LE(0, pid[i]);
 		if (!pid[i])
-			chain_syscall(SYS_exit_group, 0, 0, 0, 0, 0, 0);
+			chain0(SYS_exit_group);
 		ASSERT_EQ(pid[i], waitpid(pid[i], &status, 0));
 		ASSERT_EQ(0, status);
 	}
@@ -307,7 +266,7 @@ TEST_F(abi, parent_and_child_of_a_fork_have_cookies_of_their_own)
 	open_inherited(&attr);
 	ASSERT_EQ(0, set_filter_all("id == %d", SYS_fork));
 	ASSERT_TRUE(enable_all());
-	pid = chain_syscall(SYS_fork, 0, 0, 0, 0, 0, 0);
+	pid = chain0(SYS_fork);
 	ASSERT_LE(0, pid);
 	if (!pid)
 		_exit(0);
@@ -329,14 +288,11 @@ static void on_signal(int sig)
 TEST_F(abi, signal_within_a_system_call_starts_a_new_context)
 {
 	struct sigaction sa = { .sa_handler = on_signal };
-	struct perf_event_attr attr;
 	struct up_ring *kill, *ppid;
 
 	ASSERT_EQ(0, sigaction(SIGUSR1, &sa, NULL));
-	attr_enter(&attr, DEFER | OUTPUT);
-	kill = open_syscall(&attr, SYS_tgkill);
-	attr_enter(&attr, DEFER);
-	ppid = open_syscall(&attr, SYS_getppid);
+	kill = open_enter(SYS_tgkill, DEFER | OUTPUT);
+	ppid = open_enter(SYS_getppid, DEFER);
 	ASSERT_TRUE(enable_all());
 	chain_syscall(SYS_tgkill, getpid(), my_tid(), SIGUSR1, 0, 0, 0);
 	EXPECT_TRUE(drain_all());

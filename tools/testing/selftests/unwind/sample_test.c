@@ -106,9 +106,6 @@ static void expect_call(struct __test_metadata *_metadata, int kmsg, char cookie
 
 static void expect_stack(struct __test_metadata *_metadata, int kmsg, const char *cookie)
 {
-	static const char * const ips[] = {
-		chain_ip_syscall, chain_ip_middle, chain_ip_outer, chain_ip_base
-	};
 	char want[128];
 	int i;
 
@@ -116,7 +113,7 @@ static void expect_stack(struct __test_metadata *_metadata, int kmsg, const char
 		 CHAIN_NR);
 	EXPECT_STREQ(want, next_line(kmsg));
 	for (i = 0; i < CHAIN_NR; i++) {
-		snprintf(want, sizeof(want), "  %lx", (unsigned long)ips[i]);
+		snprintf(want, sizeof(want), "  %lx", (unsigned long)chain_frames[i]);
 		EXPECT_STREQ(want, next_line(kmsg));
 	}
 }

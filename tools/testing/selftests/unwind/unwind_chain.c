@@ -89,18 +89,21 @@ void chain_spin(const int *flag)
 	chain_call(&call);
 }
 
+const uint64_t chain_frames[CHAIN_NR] = {
+	(unsigned long)chain_ip_syscall, (unsigned long)chain_ip_middle,
+	(unsigned long)chain_ip_outer, (unsigned long)chain_ip_base,
+};
+
 bool chain_callers_ok(const uint64_t *ips, uint64_t nr)
 {
-	return nr == CHAIN_NR && ips[1] == (unsigned long)chain_ip_middle &&
-	       ips[2] == (unsigned long)chain_ip_outer &&
-	       ips[3] == (unsigned long)chain_ip_base;
+	return nr == CHAIN_NR &&
+	       !memcmp(ips + 1, chain_frames + 1, (CHAIN_NR - 1) * sizeof(*ips));
 }
 
 /* Is this exactly the stack of a chain_syscall()? */
 bool chain_syscall_ok(const uint64_t *ips, uint64_t nr)
 {
-	return chain_callers_ok(ips, nr) &&
-	       ips[0] == (unsigned long)chain_ip_syscall;
+	return nr == CHAIN_NR && !memcmp(ips, chain_frames, sizeof(chain_frames));
 }
 
 /* Is this exactly the stack of a chain_spin()? */

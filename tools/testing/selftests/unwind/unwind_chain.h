@@ -33,6 +33,8 @@ extern const char chain_ip_syscall[], chain_ip_middle[], chain_ip_outer[],
 
 /* Number of frames that both leave. */
 #define CHAIN_NR	4
+/* All those of chain_syscall() */
+extern const uint64_t chain_frames[CHAIN_NR];
 
 long chain_syscall(long nr, long a0, long a1, long a2, long a3, long a4,
 		   long a5);

@@ -2,6 +2,7 @@
 /*
  * A session with the module test_unwind_deferred.
  */
+#include "unwind_chain.h"
 #include "unwind_module.h"
 
 #define UT_MODULE	"test_unwind_deferred"
@@ -109,19 +110,20 @@ void log_free(struct log *log)
 	memset(log, 0, sizeof(*log));
 }
 
+static bool is_of(const struct log_entry *entry, char type, int work)
+{
+	return entry->type == type && (work < 0 || entry->work == work);
+}
+
 /* The @index-th entry of @type and @work (-1: any), from 0; or NULL. */
 struct log_entry *log_find(struct log *log, char type, int work,
 			   unsigned int index)
 {
 	unsigned int i;
 
-	for (i = 0; i < log->nr; i++) {
-		struct log_entry *entry = &log->entries[i];
-
-		if (entry->type == type && (work < 0 || entry->work == work) &&
-		    index-- == 0)
-			return entry;
-	}
+	for (i = 0; i < log->nr; i++)
+		if (is_of(&log->entries[i], type, work) && index-- == 0)
+			return &log->entries[i];
 	return NULL;
 }
 
@@ -131,13 +133,24 @@ struct log_entry *log_at(struct log *log, const char *point, int work,
 {
 	unsigned int i;
 
-	for (i = 0; i < log->nr; i++) {
-		struct log_entry *e = &log->entries[i];
+	for (i = 0; i < log->nr; i++)
+		if (is_of(&log->entries[i], 'R', work) &&
+		    !strcmp(log->entries[i].point, point) && index-- == 0)
+			return &log->entries[i];
+	return NULL;
+}
 
-		if (e->type == 'R' && !strcmp(e->point, point) &&
-		    (work < 0 || e->work == work) && index-- == 0)
-			return e;
-	}
+/*
+ * The first request of @work at @point. NULL if there is none, or if it has returned
+ * something else than @ret.
+ */
+struct log_entry *log_asked(struct log *log, const char *point, int work, int ret)
+{
+	struct log_entry *entry = log_at(log, point, work, 0);
+
+	if (!entry || entry->ret == ret)
+		return entry;
+	fprintf(stderr, "# the request at %s returned %d, not %d\n", point, entry->ret, ret);
 	return NULL;
 }
 
@@ -146,9 +159,19 @@ unsigned int log_count(struct log *log, char type, int work)
 	unsigned int i, nr = 0;
 
 	for (i = 0; i < log->nr; i++)
-		nr += log->entries[i].type == type &&
-		      (work < 0 || log->entries[i].work == work);
+		nr += is_of(&log->entries[i], type, work);
 	return nr;
+}
+
+/* The only entry of @type and @work; NULL if there is another number of them. */
+struct log_entry *log_only(struct log *log, char type, int work)
+{
+	unsigned int nr = log_count(log, type, work);
+
+	if (nr == 1)
+		return log_find(log, type, work, 0);
+	fprintf(stderr, "# %u entries %c of work %d\n", nr, type, work);
+	return NULL;
 }
 
 /* How many requests by @work returned @ret. */
@@ -157,9 +180,7 @@ unsigned int log_rets(struct log *log, int work, int ret)
 	unsigned int i, nr = 0;
 
 	for (i = 0; i < log->nr; i++)
-		nr += log->entries[i].type == 'R' &&
-		      log->entries[i].ret == ret &&
-		      (work < 0 || log->entries[i].work == work);
+		nr += is_of(&log->entries[i], 'R', work) && log->entries[i].ret == ret;
 	return nr;
 }
 
@@ -169,8 +190,7 @@ unsigned int log_answers(struct log *log, int work, uint64_t cookie)
 	unsigned int i, nr = 0;
 
 	for (i = 0; i < log->nr; i++)
-		nr += log->entries[i].type == 'C' &&
-		      log->entries[i].work == work &&
+		nr += is_of(&log->entries[i], 'C', work) &&
 		      log->entries[i].cookie == cookie;
 	return nr;
 }
@@ -181,11 +201,37 @@ struct log_entry *log_answer(struct log *log, int work, uint64_t cookie)
 	unsigned int i;
 
 	for (i = 0; i < log->nr; i++)
-		if (log->entries[i].type == 'C' &&
-		    log->entries[i].work == work &&
-		    log->entries[i].cookie == cookie)
+		if (is_of(&log->entries[i], 'C', work) && log->entries[i].cookie == cookie)
 			return &log->entries[i];
 	return NULL;
+}
+
+/* The answer to a request, or NULL. */
+struct log_entry *log_answer_to(struct log *log, const struct log_entry *request)
+{
+	return request ? log_answer(log, request->work, request->cookie) : NULL;
+}
+
+/* Is the trace of @entry that of a chain_syscall()? */
+bool log_is_chain(const struct log_entry *entry)
+{
+	return entry && chain_syscall_ok(entry->ips, entry->nr);
+}
+
+/* Has the trace of @entry these @nr frames, given as pointers, and no others? */
+bool log_is_trace(const struct log_entry *entry, unsigned int nr, ...)
+{
+	bool equal = entry && entry->nr == nr;
+	va_list args;
+	unsigned int i;
+
+	va_start(args, nr);
+	for (i = 0; i < nr && equal; i++)
+		equal = entry->ips[i] == (unsigned long)va_arg(args, const void *);
+	va_end(args);
+	for (i = 0; entry && !equal && i < entry->nr && i < UT_LOG_IPS; i++)
+		fprintf(stderr, "# frame %u is %#lx\n", i, (unsigned long)entry->ips[i]);
+	return equal;
 }
 
 /*
@@ -236,6 +282,27 @@ int session_start(struct session *s, int works)
 			return ret;
 	}
 	return mod_cmd(s->fd, "arm");
+}
+
+/*
+ * Have thread @tid asked for its stack at @point, with probe @nr. @how is what the module
+ * takes: "WORKS CONTEXT SKIP MAX", a mask of works and numbers of hits.
+ */
+int probe(struct session *s, int nr, const char *point, pid_t tid, const char *how)
+{
+	return mod_cmd(s->fd, "probe %d %s %d %s", nr, point, tid, how);
+}
+
+/* Read the log until it has @nr entries of @type and @work. Returns 0 or -errno. */
+int session_wait(struct session *s, char type, int work, unsigned int nr)
+{
+	int ret = mod_log(s->fd, &s->log);
+
+	while (!ret && log_count(&s->log, type, work) < nr) {
+		usleep(1000);
+		ret = mod_log(s->fd, &s->log);
+	}
+	return ret;
 }
 
 void session_end(struct session *s)

@@ -63,13 +63,20 @@ struct log_entry *log_find(struct log *log, char type, int work,
 			   unsigned int index);
 struct log_entry *log_at(struct log *log, const char *point, int work,
 			 unsigned int index);
+struct log_entry *log_asked(struct log *log, const char *point, int work, int ret);
+struct log_entry *log_only(struct log *log, char type, int work);
 unsigned int log_count(struct log *log, char type, int work);
 unsigned int log_rets(struct log *log, int work, int ret);
 struct log_entry *log_answer(struct log *log, int work, uint64_t cookie);
+struct log_entry *log_answer_to(struct log *log, const struct log_entry *request);
 unsigned int log_answers(struct log *log, int work, uint64_t cookie);
+bool log_is_chain(const struct log_entry *entry);
+bool log_is_trace(const struct log_entry *entry, unsigned int nr, ...);
 struct log_entry *log_unpaired(struct log *log);
 
 int session_start(struct session *s, int works);
+int probe(struct session *s, int nr, const char *point, pid_t tid, const char *how);
+int session_wait(struct session *s, char type, int work, unsigned int nr);
 void session_end(struct session *s);
 void session_forget(struct session *s);
 const char *switch_off(struct session *s);

@@ -74,18 +74,10 @@ const char *need_deferral(void)
 int pmu_type(const char *pmu)
 {
 	char path[256];
-	int type = -1;
-	FILE *file;
 
 	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type",
 		 pmu);
-	file = fopen(path, "r");
-	if (!file)
-		return -1;
-	if (fscanf(file, "%d", &type) != 1)
-		type = -1;
-	fclose(file);
-	return type;
+	return up_read_number(path);
 }
 
 /* Map the buffer of @fd; @pages is a power of two. Returns 0 or -errno. */

@@ -120,18 +120,10 @@ const char *tracefs(void)
 long tracepoint_id(const char *system, const char *name)
 {
 	char path[256];
-	long id = -1;
-	FILE *file;
 
 	snprintf(path, sizeof(path), "%s/events/%s/%s/id", tracefs(), system,
 		 name);
-	file = fopen(path, "r");
-	if (!file)
-		return -1;
-	if (fscanf(file, "%ld", &id) != 1)
-		id = -1;
-	fclose(file);
-	return id;
+	return up_read_number(path);
 }
 
 const char *need_tracepoint(const char *system, const char *name)
@@ -174,18 +166,27 @@ int uring_open(const struct io_uring_sqe *sqe)
 	return fd;
 }
 
-/* Five levels of page tables give user space 56 bits. */
-bool cpu_has_la57(void)
+/* In the CPU and in the kernel */
+bool cpu_has(const char *flag)
 {
-	bool found = false;
-	char line[4096];
 	FILE *f = fopen("/proc/cpuinfo", "r");
+	char line[4096], word[32];
+	bool found = false;
 
-	while (f && !found && fgets(line, sizeof(line), f))
-		found = !strncmp(line, "flags", 5) && strstr(line, " la57");
+	snprintf(word, sizeof(word), " %s ", flag);
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = ' ';
+		found = !strncmp(line, "flags", 5) && strstr(line, word);
+	}
 	if (f)
 		fclose(f);
 	return found;
+}
+
+/* Five levels of page tables give user space 56 bits. */
+bool cpu_has_la57(void)
+{
+	return cpu_has("la57");
 }
 
 /*
@@ -208,29 +209,32 @@ uint64_t kernel_alias(unsigned long addr)
 	return entry ? base + entry * 4096 + addr % 4096 : 0;
 }
 
+/* The mapping of a file that @addr of this program is in; false if there is none */
+bool find_mapping(const void *addr, struct mapping *map)
+{
+	unsigned long end, want = (unsigned long)addr;
+	FILE *maps = fopen("/proc/self/maps", "r");
+	bool found = false;
+	char line[1024];
+
+	while (maps && !found && fgets(line, sizeof(line), maps))
+		found = sscanf(line, "%lx-%lx %*s %lx %*s %*s %511s", &map->start, &end,
+			       &map->offset, map->path) == 4 &&
+			want >= map->start && want < end;
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
 /* Where @addr of this program lies in its file, for a uprobe. */
 uint64_t file_offset(const void *addr, char *path, size_t size)
 {
-	unsigned long start, end, pgoff, want = (unsigned long)addr;
-	uint64_t offset = 0;
-	char line[1024], name[512];
-	FILE *maps;
+	struct mapping map;
 
-	maps = fopen("/proc/self/maps", "r");
-	if (!maps)
+	if (!find_mapping(addr, &map))
 		return 0;
-	while (fgets(line, sizeof(line), maps)) {
-		if (sscanf(line, "%lx-%lx %*s %lx %*s %*s %511s", &start, &end,
-			   &pgoff, name) != 4)
-			continue;
-		if (want < start || want >= end)
-			continue;
-		offset = want - start + pgoff;
-		snprintf(path, size, "%s", name);
-		break;
-	}
-	fclose(maps);
-	return offset;
+	snprintf(path, size, "%s", map.path);
+	return (unsigned long)addr - map.start + map.offset;
 }
 
 /* Write a string to a file, as echo does. Returns 0 or -errno. */

@@ -55,6 +55,13 @@ const char *need_failing_allocations(void);
 const char *test_file(const char *name);
 const char *tracefs(void);
 long tracepoint_id(const char *system, const char *name);
+struct mapping {
+	unsigned long start;
+	unsigned long offset;
+	char path[512];
+};
+
+bool find_mapping(const void *addr, struct mapping *map);
 uint64_t file_offset(const void *addr, char *path, size_t size);
 int write_file(const char *path, const char *text);
 long long up_read_number(const char *path);
@@ -68,6 +75,7 @@ int let_allocations_fail(bool on);
 pid_t my_tid(void);
 int pin_to_cpu(int cpu);
 int nth_cpu(int index);
+bool cpu_has(const char *flag);
 bool cpu_has_la57(void);
 uint64_t kernel_alias(unsigned long addr);
 int uring_open(const struct io_uring_sqe *sqe);
