@@ -939,7 +939,8 @@ TEST_F(bpf, programs_have_a_place_of_their_own)
 	EXPECT_LE(nr, MAX_WORKS - 2);
 	EXPECT_LE(MAX_WORKS - 10, nr);
 
-	ASSERT_EQ(0, bpf_start(&self->b, getpid(), "complete complete_too enter leave", SYS_getsid));
+	ASSERT_EQ(0, bpf_start(&self->b, getpid(), "complete complete_too enter leave",
+			       SYS_getsid));
 	ASSERT_EQ(0, bpf_start(&self->c, getpid(), "complete enter function", SYS_getsid));
 
 	/* And each of them is served, in the same context. */

@@ -998,7 +998,7 @@ static void run_sigreturn(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, status);
 	ASSERT_LE(0, read(out[0], line, sizeof(line) - 1));
 	close(out[0]);
-	ASSERT_EQ(3, sscanf(line, "%d %lx %lx", &told->tid, &told->top, &told->resumed));
+	ASSERT_TRUE(sscanf(line, "%d %lx %lx", &told->tid, &told->top, &told->resumed) == 3);
 	ASSERT_EQ(0, mod_log(self->s.fd, &self->s.log));
 }
 

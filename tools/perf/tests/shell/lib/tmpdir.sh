@@ -1,5 +1,5 @@
-# shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
 #
 # For tests: a directory, which is removed in the end, and how a test ends. One that has
 # more to undo has an at_end() of its own.
