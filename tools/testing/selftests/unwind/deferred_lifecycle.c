@@ -56,11 +56,11 @@ TEST_F(life, execve_answers_in_the_old_image_then_starts_a_new_context)
 		return;
 	ASSERT_TRUE(child_start(&child, SYS_execve, (long)target,
 				(long)no_strings, (long)no_strings));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:bprm_execve", child.pid, "1 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:set_mm_exe_file", child.pid, "2 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 2, "tp:sched_process_exec", child.pid, "5 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:bprm_execve", child.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "kprobe:set_mm_exe_file", child.pid, "2 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 2, "tp:sched_process_exec", child.pid, "5 task 0 1"));
 	/* The new memory map is in place, the registers are still the old ones. */
-	ASSERT_EQ(0, probe(&self->s, 3, "kprobe:setup_arg_pages", child.pid, "2 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 3, "kprobe:setup_arg_pages", child.pid, "2 task 0 1"));
 	ASSERT_EQ(0, child_run(&child));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
@@ -124,9 +124,9 @@ TEST_F(life, execve_in_a_thread_answers_before_the_thread_id_changes)
 	if (must_skip(_metadata, need_program("exec_target")))
 		return;
 	threaded_start(_metadata, &t, SYS_execve, target);
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:bprm_execve", t.tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:bprm_execve", t.tid, "1 task 0 1"));
 	/* By then it has the id of the leader. */
-	ASSERT_EQ(0, probe(&self->s, 1, "tp:sched_process_exec", t.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "tp:sched_process_exec", t.pid, "1 task 0 1"));
 	ASSERT_EQ(1, write(t.go, "x", 1));
 	ASSERT_EQ(t.pid, waitpid(t.pid, &status, 0));
 	ASSERT_EQ(0, status);
@@ -165,7 +165,7 @@ TEST_F(life, failed_execve_answers_once_and_refuses_nothing_afterwards)
 
 	/* Neither a script nor a program. */
 	ASSERT_TRUE(write_program(path, "\1\2\3\4not a program", 16));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:bprm_execve", my_tid(), "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:bprm_execve", my_tid(), "1 task 0 1"));
 	ASSERT_EQ(-ENOEXEC, chain_syscall(SYS_execve, (long)path,
 					  (long)no_strings, (long)no_strings,
 					  0, 0, 0));
@@ -209,9 +209,9 @@ TEST_F(life, execve_that_kills_its_caller_answers_once)
 	ASSERT_TRUE(write_program(path, image, sizeof(image)));
 	ASSERT_TRUE(child_start(&child, SYS_execve, (long)path,
 				(long)no_strings, (long)no_strings));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:bprm_execve", child.pid, "1 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:force_fatal_sig", child.pid, "1 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 2, "kprobe:do_exit", child.pid, "1 nmi 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:bprm_execve", child.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "kprobe:force_fatal_sig", child.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 2, "kprobe:do_exit", child.pid, "1 nmi 0 1"));
 	status = child_run(&child);
 	unlink(path);
 	ASSERT_TRUE(WIFSIGNALED(status));
@@ -281,7 +281,7 @@ TEST_F(life, execve_answers_before_it_locks_others_out)
 		execer_process(execer);
 	wait_flag(&execer->tid);
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:bprm_execve", execer->tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:bprm_execve", execer->tid, "1 task 0 1"));
 	set_flag(&execer->go_thread, 1);
 	ASSERT_EQ(0, session_wait(&self->s, 'C', 0, 1));
 	set_flag(&execer->go_leader, 1);
@@ -324,8 +324,8 @@ static void absent_execve(struct __test_metadata *_metadata, struct session *s,
 			   (long)no_strings, (long)no_strings);
 	ASSERT_LT(0, pid);
 	if (before)
-		ASSERT_EQ(0, probe(s, 0, "kprobe:bprm_execve", pid, "1 task 0 1"));
-	ASSERT_EQ(0, probe(s, 1, "kprobe:prepare_exec_creds", pid, "3 task 0 1"));
+		ASSERT_EQ(0, probe_on(s, 0, "kprobe:bprm_execve", pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(s, 1, "kprobe:prepare_exec_creds", pid, "3 task 0 1"));
 	ASSERT_EQ(1, write(go[1], "x", 1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
@@ -379,7 +379,7 @@ TEST_F(life, exit_group_answers_with_exact_frames)
 	struct log_entry *c;
 
 	ASSERT_TRUE(child_start(&child, SYS_exit_group, 5, 0, 0));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:do_exit", child.pid, "3 nmi 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:do_exit", child.pid, "3 nmi 0 1"));
 	ASSERT_EQ(5 << 8, child_run(&child));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
@@ -400,7 +400,7 @@ TEST_F(life, request_on_the_way_to_exit_signals_is_answered_with_exact_frames)
 	struct log_entry *c;
 
 	ASSERT_TRUE(child_start(&child, SYS_exit_group, 5, 0, 0));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:exit_signals", child.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:exit_signals", child.pid, "1 task 0 1"));
 	ASSERT_EQ(5 << 8, child_run(&child));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
@@ -419,7 +419,7 @@ TEST_F(life, exit_of_a_thread_answers_with_exact_frames)
 	struct log_entry *c;
 
 	ASSERT_TRUE(actor_start(&actor, -1));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:do_exit", actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:do_exit", actor.tid, "1 task 0 1"));
 	actor_go(&actor, SYS_exit, 0, 0, 0);
 	ASSERT_EQ(0, pthread_join(actor.thread, NULL));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -440,7 +440,7 @@ TEST_F(life, killed_task_answers_what_was_pending)
 	int status;
 
 	ASSERT_TRUE(child_start(&child, SYS_pause, 0, 0, 0));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_pause", child.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:__x64_sys_pause", child.pid, "1 task 0 1"));
 	child_go(&child);
 	ASSERT_TRUE(wait_blocked(child.pid, SYS_pause));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -465,7 +465,7 @@ TEST_F(life, exit_group_answers_for_the_other_threads)
 	int status;
 
 	threaded_start(_metadata, &t, SYS_pause, NULL);
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_pause", t.tid, "1 irq 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:__x64_sys_pause", t.tid, "1 irq 0 1"));
 	ASSERT_EQ(1, write(t.go, "x", 1));
 	ASSERT_TRUE(wait_blocked(t.tid, SYS_pause));
 	ASSERT_EQ(1, write(t.go, "x", 1));
@@ -489,7 +489,7 @@ TEST_F(life, exit_does_not_fault_stack_pages_in)
 	ASSERT_EQ(0, pipe(go));
 	pid = absent_start(go[0], SYS_exit_group, 0, 0, 0);
 	ASSERT_LT(0, pid);
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:do_exit", pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:do_exit", pid, "1 task 0 1"));
 	ASSERT_EQ(1, write(go[1], "x", 1));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
@@ -615,7 +615,7 @@ TEST_F_TIMEOUT(dying, task_does_not_wait_for_pages, 120)
 		usleep(1000);
 	}
 	ASSERT_EQ(0, ptrace(PTRACE_SEIZE, dying->tid, 0, PTRACE_O_TRACEEXIT));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:do_exit", dying->tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:do_exit", dying->tid, "1 task 0 1"));
 	set_flag(&dying->go_thread, 1);
 	ASSERT_TRUE(wait_blocked(dying->tid, SYS_pause));
 	set_flag(&dying->go_leader, 1);
@@ -643,8 +643,8 @@ TEST_F(life, exiting_task_is_refused)
 	struct child child;
 
 	ASSERT_TRUE(child_start(&child, SYS_exit_group, 0, 0, 0));
-	ASSERT_EQ(0, probe(&self->s, 0, "tp:sched_process_exit", child.pid, "1 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:perf_event_exit_task", child.pid, "2 nmi 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "tp:sched_process_exit", child.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "kprobe:perf_event_exit_task", child.pid, "2 nmi 0 1"));
 	ASSERT_EQ(0, child_run(&child));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	ASSERT_EQ(1, log_count(log, 'R', 0));
@@ -666,7 +666,7 @@ TEST_F(life, forked_child_starts_without_context_and_cache)
 	/* The parent has a cache, and a context while it forks. */
 	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
 	session_forget(&self->s);
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:kernel_clone", my_tid(), "3 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:kernel_clone", my_tid(), "3 task 0 1"));
 	pid = chain0(SYS_fork);
 	if (!pid) {
 		char cmd[32];
@@ -728,7 +728,7 @@ static void restart_read(struct __test_metadata *_metadata, struct _test_data_li
 
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
 	ASSERT_TRUE(actor_start(&actor, -1));
-	ASSERT_EQ(0, probe(&self->s, 0, point, actor.tid, how));
+	ASSERT_EQ(0, probe_on(&self->s, 0, point, actor.tid, how));
 	actor_go(&actor, SYS_read, self->pipefd[0], (long)buffer, 1);
 	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
 	ASSERT_EQ(0, syscall(SYS_tgkill, getpid(), actor.tid, SIGUSR1));
@@ -783,9 +783,9 @@ TEST_F(life, request_in_the_callbacks_at_signal_delivery_is_answered_there)
 	struct log_entry *r, *late, *c;
 
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
-	ASSERT_EQ(0, probe(&self->s, 0, "tp:signal_deliver", my_tid(), "1 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:callback", my_tid(), "2 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 2, "kprobe:signal_setup_done", my_tid(), "4 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "tp:signal_deliver", my_tid(), "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "kprobe:callback", my_tid(), "2 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 2, "kprobe:signal_setup_done", my_tid(), "4 task 0 1"));
 	ASSERT_EQ(0, chain_syscall(SYS_kill, getpid(), SIGUSR1, 0, 0, 0, 0));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(NULL, log_unpaired(log));
@@ -886,9 +886,9 @@ TEST_F(life, request_in_the_middle_of_sigreturn_is_refused)
 	struct log *log = &self->s.log;
 	struct log_entry *top, *middle, *late, *c;
 
-	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:restore_altstack", my_tid(), "3 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 2, "kprobe:restore_altstack", my_tid(), "3 nmi 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 3, "tp:sys_exit", my_tid(), "2 task 5 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "kprobe:restore_altstack", my_tid(), "3 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 2, "kprobe:restore_altstack", my_tid(), "3 nmi 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 3, "tp:sys_exit", my_tid(), "2 task 5 1"));
 	ASSERT_EQ(0, raise_with_probe(&self->s, "tp:sys_enter", 0, "1"));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	EXPECT_EQ(NULL, log_unpaired(log));
@@ -915,7 +915,7 @@ TEST_F(life, request_in_the_middle_of_a_failing_sigreturn_is_refused)
 	ASSERT_EQ(0, sigaction(SIGSEGV, &action, NULL));
 	handler_spoils = true;
 	/* The resulting signal is in a context of its own again. */
-	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:force_sig", my_tid(), "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "kprobe:force_sig", my_tid(), "1 task 0 1"));
 	ASSERT_EQ(0, raise_with_probe(&self->s, "kprobe:fpu__restore_sig", 0, "3"));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	ASSERT_NE(NULL, log_at(log, "kprobe:fpu__restore_sig", 0, 0));
@@ -1099,8 +1099,8 @@ TEST_F(life, ptrace_stop_separates_the_old_registers_from_the_new)
 		ASSERT_TRUE(WIFSTOPPED(status));
 		ASSERT_EQ(0, ptrace(PTRACE_GETREGS, pid, 0, &regs));
 	} while (regs.orig_rax != SYS_getppid);
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_getppid", pid, "1 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:do_notify_parent_cldstop", pid, "3 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:__x64_sys_getppid", pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "kprobe:do_notify_parent_cldstop", pid, "3 task 0 1"));
 	/* To its exit. */
 	ASSERT_EQ(0, ptrace(PTRACE_SYSCALL, pid, 0, 0));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
@@ -1156,10 +1156,10 @@ TEST_F(life, task_work_in_io_uring_enter_sends_later_requests_to_the_cache)
 	ASSERT_LE(0, ring);
 	ASSERT_EQ(1, write(self->pipefd[1], "x", 1));
 
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_io_uring_enter",
-			   my_tid(), "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:__x64_sys_io_uring_enter",
+			      my_tid(), "1 task 0 1"));
 	/* Once for the write() that sets it up. */
-	ASSERT_EQ(0, probe(&self->s, 1, "tp:sys_exit", my_tid(), "3 task 1 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "tp:sys_exit", my_tid(), "3 task 1 1"));
 	ASSERT_EQ(1, chain_syscall(SYS_io_uring_enter, ring, 1, 1,
 				   IORING_ENTER_GETEVENTS, 0, 0));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -1278,7 +1278,7 @@ TEST_F(uprobe, hit_answers_before_the_ip_moves)
 	struct log *log = &self->s.log;
 	struct log_entry *r;
 
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:uprobe_dispatcher", my_tid(), "3 task 0 2"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:uprobe_dispatcher", my_tid(), "3 task 0 2"));
 	call_probed(variant->func);
 	call_probed(variant->func);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -1299,10 +1299,10 @@ TEST_F(uprobe, request_after_the_hit_is_in_a_new_context)
 	struct log *log = &self->s.log;
 	struct log_entry *r, *late, *c;
 
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:uprobe_dispatcher", my_tid(), "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:uprobe_dispatcher", my_tid(), "1 task 0 1"));
 	/* Still queued from the first one, it comes when the hit is handled. */
-	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:unwind_deferred_task_work",
-			   my_tid(), "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "kprobe:unwind_deferred_task_work",
+			      my_tid(), "1 task 0 1"));
 	call_probed(variant->func);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 

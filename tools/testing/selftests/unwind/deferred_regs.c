@@ -190,7 +190,7 @@ TEST_F(regs, rseq_abort_answers_before_the_ip_moves)
 	if (!__rseq_size)
 		SKIP(return, "needs a C library that has registered rseq");
 	ASSERT_TRUE(actor_run(&actor, nth_cpu(1), rseq_main));
-	ASSERT_EQ(0, probe(&self->s, 0, "tp:rseq_ip_fixup", actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "tp:rseq_ip_fixup", actor.tid, "1 task 0 1"));
 	set_flag(&actor.go, 1);
 	usleep(100000);
 	CPU_ZERO(&set);
@@ -252,10 +252,10 @@ TEST_F(regs, request_while_a_signal_frame_is_set_up_is_refused)
 	struct log *log = &self->s.log;
 
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
-	ASSERT_EQ(0, probe(&self->s, 0, "tp:signal_deliver", my_tid(), "1 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:x64_setup_rt_frame", my_tid(), "3 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 2, "kprobe:x64_setup_rt_frame", my_tid(), "3 nmi 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 3, "kprobe:signal_setup_done", my_tid(), "4 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "tp:signal_deliver", my_tid(), "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "kprobe:x64_setup_rt_frame", my_tid(), "3 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 2, "kprobe:x64_setup_rt_frame", my_tid(), "3 nmi 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 3, "kprobe:signal_setup_done", my_tid(), "4 task 0 1"));
 	ASSERT_EQ(0, chain_syscall(SYS_kill, getpid(), SIGUSR1, 0, 0, 0, 0));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
@@ -287,7 +287,7 @@ TEST_F(regs, event_at_the_end_of_each_answer_makes_no_livelock)
 	struct log *log = &self->s.log;
 
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, NULL));
-	ASSERT_EQ(0, probe(&self->s, 0, "tp:signal_deliver", my_tid(), "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "tp:signal_deliver", my_tid(), "1 task 0 1"));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "probe 1 %s %d 2 task 0 1000", point, my_tid()));
 	ASSERT_EQ(0, chain_syscall(SYS_kill, getpid(), SIGUSR1, 0, 0, 0, 0));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 1"));
@@ -323,7 +323,7 @@ TEST_F(regs, restart_without_a_handler_answers_before_the_ip_moves)
 	/* It may still be in the read() from child_start()'s pipe. */
 	usleep(100000);
 	ASSERT_TRUE(wait_blocked(child.pid, SYS_read));
-	ASSERT_EQ(0, probe(&self->s, 0, "tp:signal_deliver", child.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "tp:signal_deliver", child.pid, "1 task 0 1"));
 	ASSERT_EQ(0, kill(child.pid, SIGSTOP));
 	ASSERT_EQ(child.pid, waitpid(child.pid, &status, WUNTRACED));
 	ASSERT_TRUE(WIFSTOPPED(status));
@@ -400,9 +400,9 @@ TEST_F(regs, uretprobe_is_answered_in_its_handlers_only)
 		SKIP(return, "needs uprobes");
 	self->event = open_uprobe(framed_fn, true, 0);
 	ASSERT_GE(self->event, 0);
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:uprobe_handle_trampoline",
-			   my_tid(), "1 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:uretprobe_dispatcher", my_tid(), "2 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:uprobe_handle_trampoline",
+			      my_tid(), "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "kprobe:uretprobe_dispatcher", my_tid(), "2 task 0 1"));
 	call_regs(framed_fn, 0, 0);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	ASSERT_EQ(1, log_count(log, 'R', 0));
@@ -487,7 +487,7 @@ static void close_while_waiting(struct __test_metadata *_metadata, struct sessio
 	struct side side;
 
 	ASSERT_GE(fd, 0);
-	ASSERT_EQ(0, probe(s, 0, "kprobe:uprobe_dispatcher", child->pid, how));
+	ASSERT_EQ(0, probe_on(s, 0, "kprobe:uprobe_dispatcher", child->pid, how));
 	set_flag(&child->go, 1);
 	ASSERT_TRUE(slow_page_is_asked_for(&child->disk));
 	ASSERT_TRUE(side_start(&side, close_fd, &fd));
@@ -549,8 +549,8 @@ TEST_F(regs, request_after_a_uprobe_hits_answer_waits_for_no_page)
 	self->event = open_uprobe(bare_fn, false, -1);
 	ASSERT_GE(self->event, 0);
 	ASSERT_EQ(0, shared_child_start(&child, child_hits_probe));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:arch_uprobe_skip_sstep",
-			   child.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:arch_uprobe_skip_sstep",
+			      child.pid, "1 task 0 1"));
 	set_flag(&child.go, 1);
 	hit_ends(_metadata, &self->s, &child);
 	EXPECT_EQ(1, log_rets(log, 0, UT_QUEUED));
@@ -700,7 +700,7 @@ TEST_F(regs, traced_task_has_stack_pages_faulted_in)
 	ASSERT_NE(NULL, child.stack);
 	ASSERT_EQ(0, shared_child_start(&child, child_is_traced));
 	ASSERT_TRUE(stops(child.pid));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_getppid", child.pid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:__x64_sys_getppid", child.pid, "1 task 0 1"));
 	ASSERT_EQ(0, ptrace(PTRACE_CONT, child.pid, 0, 0));
 	ASSERT_TRUE(stops(child.pid));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));

@@ -257,8 +257,8 @@ TEST_F(engine, nmi_in_the_middle_of_a_request_shares_its_context)
 	struct log_entry *outer, *nmi0, *nmi1;
 
 	/* Not where a tick adds a work of the scheduler's. */
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:task_work_add",
-			   my_tid(), "3 nmi 0 1 unwind_*"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:task_work_add",
+			      my_tid(), "3 nmi 0 1 unwind_*"));
 	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -294,8 +294,8 @@ TEST_F(engine, requests_after_the_callback_get_the_cached_trace)
 	if (must_skip(_metadata, need_tracepoint("signal", "signal_deliver")))
 		return;
 	signal(SIGUSR1, ignore_signal);
-	ASSERT_EQ(0, probe(&self->s, 0, "tp:signal_deliver", my_tid(), "3 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 1, "tp:sys_enter", my_tid(), "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "tp:signal_deliver", my_tid(), "3 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "tp:sys_enter", my_tid(), "1 task 0 1"));
 	chain_syscall(SYS_kill, pid, SIGUSR1, 0, 0, 0, 0);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 
@@ -472,7 +472,7 @@ TEST_F(engine, a_work_in_a_cancelled_ones_place_inherits_nothing)
 
 	ASSERT_EQ(0, pipe(pipefd));
 	ASSERT_TRUE(actor_start(&actor, -1));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:vfs_read", actor.tid, "3 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:vfs_read", actor.tid, "3 task 0 1"));
 	actor_go(&actor, SYS_read, pipefd[0], (long)&self->s, 0 + 1);
 	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "cancel 1"));
@@ -510,7 +510,7 @@ TEST_F(engine, a_work_in_a_served_ones_place_is_served_in_the_same_context)
 
 	signal(SIGCONT, ignore_signal);
 	ASSERT_TRUE(child_start(&child, SYS_pause, 0, 0, 0));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_pause", child.pid, "3 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:__x64_sys_pause", child.pid, "3 task 0 1"));
 	child_go(&child);
 	ASSERT_TRUE(wait_blocked(child.pid, SYS_pause));
 	/* Answered on the way to the stop */
@@ -521,7 +521,7 @@ TEST_F(engine, a_work_in_a_served_ones_place_is_served_in_the_same_context)
 	ASSERT_EQ(1, log_count(log, 'C', 1));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "cancel 1"));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "init 3"));
-	ASSERT_EQ(0, probe(&self->s, 1, "tp:signal_deliver", child.pid, "8 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "tp:signal_deliver", child.pid, "8 task 0 1"));
 	ASSERT_EQ(0, kill(child.pid, SIGCONT));
 	ASSERT_EQ(77 << 8, child_wait(&child));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -616,8 +616,8 @@ TEST_F(engine, a_work_in_the_place_of_one_that_was_cancelled_in_its_callback_is_
 	ASSERT_LE(0, ring);
 	ASSERT_TRUE(actor_start(&actor, -1));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_io_uring_enter",
-			   actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:__x64_sys_io_uring_enter",
+			      actor.tid, "1 task 0 1"));
 	/* The callback comes in the middle of the call, and is held there. */
 	actor.call = (struct chain_call){
 		.nr = SYS_io_uring_enter,
@@ -633,7 +633,7 @@ TEST_F(engine, a_work_in_the_place_of_one_that_was_cancelled_in_its_callback_is_
 	EXPECT_EQ(0, side_end(&cancel));
 	/* Work 0 again: the lowest place that is free is the same one. */
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "init 0"));
-	ASSERT_EQ(0, probe(&self->s, 1, "tp:sys_exit", actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "tp:sys_exit", actor.tid, "1 task 0 1"));
 	ASSERT_EQ(0, actor_feed(&actor, pipefd[1]));
 	actor_end(&actor);
 	close(ring);
@@ -666,8 +666,8 @@ TEST_F(engine, request_from_within_the_callback_is_still_pending)
 	ASSERT_EQ(0, pin_to_cpu(nth_cpu(0)));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "hold 0"));
 	/* The callback sleeps: the context switch hits in the middle of it. */
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:prepare_to_wait_event",
-			   actor.tid, "1 nmi 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:prepare_to_wait_event",
+			      actor.tid, "1 nmi 0 1"));
 	actor_go(&actor, SYS_write, self->s.fd, (long)cmd, sizeof(cmd) - 1);
 	while (!log_at(log, "kprobe:prepare_to_wait_event", 0, 0)) {
 		usleep(1000);
@@ -691,7 +691,7 @@ TEST_F(engine, request_by_another_work_within_the_callback_is_answered)
 	struct log *log = &self->s.log;
 	struct log_entry *r;
 
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:callback", my_tid(), "2 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:callback", my_tid(), "2 task 0 1"));
 	ASSERT_EQ(0, chain_cmd(self->s.fd, "req 1 task"));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
 	r = log_asked(log, "kprobe:callback", 1, UT_QUEUED);
@@ -739,7 +739,7 @@ TEST_F(engine, io_worker_is_refused)
 		SKIP(return, "needs io_uring");
 	ASSERT_LE(0, ring);
 
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:io_read", -getpid(), "1 task 0 9"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:io_read", -getpid(), "1 task 0 9"));
 	ASSERT_EQ(1, syscall(SYS_io_uring_enter, ring, 1, 1,
 			     IORING_ENTER_GETEVENTS, NULL, 0));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
@@ -827,9 +827,9 @@ TEST_F(engine, request_after_a_failed_allocation_is_refused)
 	ASSERT_EQ(0, let_allocations_fail(true));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, pause_main, &pauser));
 	wait_flag(&pauser.tid);
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:__x64_sys_pause", pauser.tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:__x64_sys_pause", pauser.tid, "1 task 0 1"));
 	/* The signal makes it unwind; this request follows. */
-	ASSERT_EQ(0, probe(&self->s, 1, "tp:signal_deliver", pauser.tid, "3 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "tp:signal_deliver", pauser.tid, "3 task 0 1"));
 	set_flag(&pauser.go, 1);
 	ASSERT_TRUE(wait_blocked(pauser.tid, SYS_pause));
 	ASSERT_EQ(0, syscall(SYS_tgkill, getpid(), pauser.tid, SIGUSR1));

@@ -319,7 +319,7 @@ TEST_F(stress, works_that_vanish_with_requests_pending)
 	ASSERT_TRUE(actor_start(&actor, -1));
 	for (i = 0; i < 20; i++) {
 		ASSERT_EQ(0, session_start(&s, 4));
-		ASSERT_EQ(0, probe(&s, 0, "kprobe:vfs_read", actor.tid, "f nmi 0 1"));
+		ASSERT_EQ(0, probe_on(&s, 0, "kprobe:vfs_read", actor.tid, "f nmi 0 1"));
 		actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);
 		ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
 		ASSERT_EQ(0, mod_log(s.fd, &s.log));

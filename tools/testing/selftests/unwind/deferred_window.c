@@ -215,8 +215,8 @@ TEST_F(window, nmi_at_the_reset_sees_the_old_context_or_none)
 	struct log *log = &self->s.log;
 	unsigned int i;
 
-	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:unwind_context_reset", my_tid(),
-			   "1 nmi 0 100000"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "kprobe:unwind_context_reset", my_tid(),
+			      "1 nmi 0 100000"));
 	ASSERT_EQ(0, enter_many(&self->s, "tp:sys_exit", "task", 100000, ""));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 1"));
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -235,7 +235,7 @@ TEST_F(window, sched_switch_is_answered)
 	struct log *log = &self->s.log;
 	int i;
 
-	ASSERT_EQ(0, probe(&self->s, 0, "tp:sched_switch", my_tid(), "1 task 0 200"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "tp:sched_switch", my_tid(), "1 task 0 200"));
 	for (i = 0; i < 50; i++) {
 		struct { long sec, nsec; } delay = { 0, 1000000 };
 
@@ -488,15 +488,15 @@ TEST_F(key, callback_still_queued_from_before_is_not_queued_twice)
 
 	ASSERT_EQ(0, pipe(pipefd));
 	ASSERT_TRUE(actor_start(&actor, -1));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:vfs_read", actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:vfs_read", actor.tid, "1 task 0 1"));
 	actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);
 	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "unprobe 0"));
 	ASSERT_STREQ("", switch_off(&self->s));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
 	/* When it wakes up; and on its way out. */
-	ASSERT_EQ(0, probe(&self->s, 1, "kprobe:touch_atime", actor.tid, "1 task 0 1"));
-	ASSERT_EQ(0, probe(&self->s, 2, "tp:sys_exit", actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 1, "kprobe:touch_atime", actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 2, "tp:sys_exit", actor.tid, "1 task 0 1"));
 	ASSERT_EQ(0, actor_feed(&actor, pipefd[1]));
 	actor_end(&actor);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));
@@ -562,8 +562,8 @@ static void waiter_wake(struct waiter *waiter)
 static void leave_context(struct __test_metadata *_metadata,
 			  struct session *s, struct waiter *waiter)
 {
-	ASSERT_EQ(0, probe(s, 0, "kprobe:__x64_sys_io_uring_enter",
-			   waiter->actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(s, 0, "kprobe:__x64_sys_io_uring_enter",
+			      waiter->actor.tid, "1 task 0 1"));
 	ASSERT_EQ(NULL, waiter_wait(waiter));
 	ASSERT_EQ(0, session_wait(s, 'C', 0, 1));
 	ASSERT_EQ(0, mod_cmd(s->fd, "unprobe 0"));
@@ -579,7 +579,7 @@ static void ask_again(struct __test_metadata *_metadata, struct session *s,
 	struct log_entry *old, *new, *c;
 
 	ASSERT_EQ(0, mod_cmd(s->fd, "arm"));
-	ASSERT_EQ(0, probe(s, 1, "tp:sys_exit", waiter->actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(s, 1, "tp:sys_exit", waiter->actor.tid, "1 task 0 1"));
 	waiter_wake(waiter);
 	actor_end(&waiter->actor);
 	ASSERT_EQ(0, mod_log(s->fd, log));
@@ -636,7 +636,7 @@ TEST_F(key, cpu_that_was_in_user_mode_when_it_went_off_is_open_again)
 	actor_go(&actor, SYS_read, pipefd[0], (long)&byte, 1);
 	ASSERT_TRUE(wait_blocked(actor.tid, SYS_read));
 	ASSERT_EQ(0, mod_cmd(self->s.fd, "arm"));
-	ASSERT_EQ(0, probe(&self->s, 0, "kprobe:touch_atime", actor.tid, "1 task 0 1"));
+	ASSERT_EQ(0, probe_on(&self->s, 0, "kprobe:touch_atime", actor.tid, "1 task 0 1"));
 	ASSERT_EQ(0, actor_feed(&actor, pipefd[1]));
 	actor_end(&actor);
 	ASSERT_EQ(0, mod_log(self->s.fd, log));

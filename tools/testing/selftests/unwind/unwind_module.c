@@ -288,7 +288,7 @@ int session_start(struct session *s, int works)
  * Have thread @tid asked for its stack at @point, with probe @nr. @how is what the module
  * takes: "WORKS CONTEXT SKIP MAX", a mask of works and numbers of hits.
  */
-int probe(struct session *s, int nr, const char *point, pid_t tid, const char *how)
+int probe_on(struct session *s, int nr, const char *point, pid_t tid, const char *how)
 {
 	return mod_cmd(s->fd, "probe %d %s %d %s", nr, point, tid, how);
 }

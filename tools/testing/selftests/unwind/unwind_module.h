@@ -75,7 +75,7 @@ bool log_is_trace(const struct log_entry *entry, unsigned int nr, ...);
 struct log_entry *log_unpaired(struct log *log);
 
 int session_start(struct session *s, int works);
-int probe(struct session *s, int nr, const char *point, pid_t tid, const char *how);
+int probe_on(struct session *s, int nr, const char *point, pid_t tid, const char *how);
 int session_wait(struct session *s, char type, int work, unsigned int nr);
 void session_end(struct session *s);
 void session_forget(struct session *s);
